@@ -1,0 +1,1 @@
+"""Shared plumbing at the edges: settings, Kafka, tables, logs, metrics, errors, clock, failpoints."""

@@ -1,0 +1,63 @@
+"""Every metric there is, with one sentence each; the documentation shows this file.
+
+Labels are from closed sets (kinds, verdicts, topics, partitions): never a person, a media or a token.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+REGISTRY = CollectorRegistry()
+
+_FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+def _counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
+    return Counter(f"playhead_{name}", text, labels, registry=REGISTRY)
+
+
+def _gauge(name: str, text: str, labels: tuple[str, ...] = ()) -> Gauge:
+    return Gauge(f"playhead_{name}", text, labels, registry=REGISTRY)
+
+
+def _histogram(name: str, text: str, labels: tuple[str, ...] = ()) -> Histogram:
+    return Histogram(f"playhead_{name}", text, labels, registry=REGISTRY, buckets=_FAST)
+
+
+REPORTS_ACCEPTED = _counter("reports_accepted", "Reports acknowledged by Kafka at the door.", ("format",))
+REPORTS_REJECTED = _counter("reports_rejected", "Reports refused at the door.", ("format", "reason"))
+HOOKS_IGNORED = _counter("hooks_ignored", "Webhook calls without playback or library news.", ("format", "reason"))
+REQUEST_SECONDS = _histogram("request_seconds", "Time to answer an HTTP request.", ("route", "status"))
+PUBLISH_SECONDS = _histogram("publish_seconds", "Time from hand-over to acknowledgement of a produced record.")
+UNAVAILABLE = _counter("unavailable", "Requests answered 503 because a dependency was away.", ("dependency",))
+
+DECISIONS = _counter("decisions", "Decisions by verdict and reason.", ("verdict", "reason"))
+DUPLICATES_SUPPRESSED = _counter("duplicates_suppressed", "Reports recognised as already seen.")
+BATCHES = _counter("batches", "Transactions committed by an agent.", ("agent",))
+BATCH_RECORDS = _counter("batch_records", "Records processed by an agent.", ("agent",))
+ABORTS = _counter("aborts", "Transactions aborted by an agent and tried again.", ("agent",))
+COMMIT_SECONDS = _histogram("commit_seconds", "Time of an agent's transaction, begin to stored.", ("agent",))
+RESTORED_RECORDS = _counter("restored_records", "Changelog records replayed into local tables.", ("agent",))
+ASSIGNED_UNITS = _gauge("assigned_units", "Partitions an agent process owns now.", ("agent",))
+BUFFERED_RECORDS = _gauge("buffered_records", "Records fetched by an agent and not yet processed.", ("agent",))
+DEAD_LETTERS = _counter("dead_letters", "Records given up, by who and why.", ("consumer", "cause"))
+
+PROJECTED_RECORDS = _counter("projected_records", "Records read by a projection.", ("projection",))
+PROJECTION_SECONDS = _histogram("projection_seconds", "Time of a projection's transaction.", ("projection",))
+PROJECTION_LAG_SECONDS = _gauge(
+    "projection_lag_seconds", "Age of the newest record a projection applied, when it applied it.", ("projection",)
+)
+PROJECTION_RETRIES = _counter("projection_retries", "Batches tried again after a database error.", ("projection",))
+STALE_PREVENTED = _counter("stale_overwrites_prevented", "Records older than their row.", ("projection",))
+REPEATS_DROPPED = _counter("repeats_dropped", "Records dropped: their cause was applied before.", ("projection",))
+OUTBOX_ROWS = _gauge("outbox_rows", "Invalidations waiting to be published.")
+INVALIDATIONS = _counter("invalidations", "Invalidations published.")
+INVALIDATIONS_COALESCED = _counter("invalidations_coalesced", "Outbox rows covered by a newer one of the same key.")
+INVALIDATION_LAG_SECONDS = _histogram("invalidation_lag_seconds", "Row committed to invalidation acknowledged.")
+CRASHES = _counter("crashes", "Roles that ended unexpectedly and were started again.", ("role",))
+
+
+def serve(host: str, port: int) -> int:
+    """Answer GET /metrics on ``host:port`` from a daemon thread; returns the port (0 picks a free one)."""
+    server, _ = start_http_server(port, addr=host, registry=REGISTRY)
+    return int(server.server_port)
