@@ -184,7 +184,8 @@ class Settings(BaseSettings):
         try:
             loaded = Loaded()
             # Plain Settings again: the class above exists only to name the file.
-            return cls.model_construct(**{name: getattr(loaded, name) for name in cls.model_fields})
+            settings: Self = cls.model_construct(**{name: getattr(loaded, name) for name in cls.model_fields})
+            return settings
         except ValidationError as exc:
             wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors(include_input=False))
             raise ConfigurationError(f"settings: {wrong}") from None
