@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
@@ -156,7 +156,7 @@ class Settings(BaseSettings):
         return self.state_dir / "schema-ids.json"
 
     @classmethod
-    def load(cls, file: Path | None = None) -> Self:
+    def load(cls, file: Path | None = None) -> Settings:
         """The settings of this process. Raises ConfigurationError with one line per wrong value."""
         named = file or (Path(os.environ[f"{PREFIX}CONFIG"]) if f"{PREFIX}CONFIG" in os.environ else None)
         if named is not None and not named.is_file():
@@ -184,7 +184,7 @@ class Settings(BaseSettings):
         try:
             loaded = Loaded()
             # Plain Settings again: the class above exists only to name the file.
-            settings: Self = cls.model_construct(**{name: getattr(loaded, name) for name in cls.model_fields})
+            settings = cls.model_construct(**{name: getattr(loaded, name) for name in cls.model_fields})
             return settings
         except ValidationError as exc:
             wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors(include_input=False))
