@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Protocol
 
 from streams.local.errors import CacheDamagedError, LocalStackError, NoDiskSpaceError, NoNetworkError
-from streams.local.manifest import Artifact, Bundle, file_digest, tree_digest, tree_files
+from streams.local.manifest import Artifact, Bundle, file_digest, tree_digest
 from streams.local.progress import Progress, SilentProgress
 
 CACHE_VARIABLE = "PLAYHEAD_CACHE"
@@ -102,7 +102,7 @@ class Cache:
         if not target.is_dir():
             return False
         if bundle.unpacked:
-            return tree_digest(target, tree_files(target)) == bundle.unpacked
+            return tree_digest(target) == bundle.unpacked
         expected = {artifact.filename for artifact in bundle.artifacts}
         return {path.name for path in target.iterdir()} == expected and all(
             _is(artifact, target / artifact.filename) for artifact in bundle.artifacts
@@ -117,12 +117,14 @@ class Cache:
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         wrong = [a for a in bundle.artifacts if not _is(a, target / a.filename)]
         self._check_space(sum(artifact.size for artifact in wrong))
-        with self._staging() as staging, self._progress.task(_title(bundle), _size(wrong)) as advance:
-            with ThreadPoolExecutor(FETCH_PARALLEL) as pool:
-                for artifact, path in zip(
-                    wrong, pool.map(lambda a: self._download(a, staging, advance), wrong), strict=True
-                ):
-                    os.replace(path, target / artifact.filename)
+        with (
+            self._staging() as staging,
+            self._progress.task(_title(bundle), _size(wrong)) as advance,
+            ThreadPoolExecutor(FETCH_PARALLEL) as pool,
+        ):
+            fetched = pool.map(lambda artifact: self._download(artifact, staging, advance), wrong)
+            for artifact, path in zip(wrong, fetched, strict=True):
+                os.replace(path, target / artifact.filename)
 
     def _fetch_tree(self, bundle: Bundle, target: Path) -> None:
         [archive] = bundle.artifacts
@@ -135,7 +137,7 @@ class Cache:
             with tarfile.open(path) as tar:
                 # The archive's digest was right; the filter is the second lock: no links or paths out of it.
                 tar.extractall(unpacked, filter="data")
-            found = tree_digest(unpacked, tree_files(unpacked))
+            found = tree_digest(unpacked)
             if found != bundle.unpacked:
                 raise CacheDamagedError(_title(bundle), self.folder, f"unpacked to {found}")
             if target.exists():

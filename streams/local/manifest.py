@@ -14,7 +14,6 @@ import json
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -101,18 +100,13 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def tree_files(root: Path) -> Iterator[Path]:
-    """Every file below root, ordered by relative path. Links and special files are reported too."""
-    return iter(sorted((path for path in root.rglob("*") if not path.is_dir() or path.is_symlink())))
-
-
-def tree_digest(root: Path, files: Iterable[Path]) -> Tree:
-    """One digest over the relative path, size and content of every given file, in order.
+def tree_digest(root: Path) -> Tree:
+    """One digest over the relative path, size and content of every file below root, in order of path.
 
     A file that was changed, cut, added, removed, renamed or replaced by a link gives another digest.
     """
     digest, count, size = hashlib.sha256(), 0, 0
-    for path in files:
+    for path in sorted(path for path in root.rglob("*") if not path.is_dir() or path.is_symlink()):
         length = path.lstat().st_size
         content = "link" if path.is_symlink() else file_digest(path)
         digest.update(f"{path.relative_to(root).as_posix()}\0{length}\0{content}\n".encode())
@@ -179,7 +173,7 @@ def _describe(artifact: Any) -> Artifact:
 def _unpacked(archive: Path, folder: Path) -> Tree:
     with tarfile.open(archive) as tar:
         tar.extractall(folder, filter="data")
-    return tree_digest(folder, tree_files(folder))
+    return tree_digest(folder)
 
 
 def main() -> None:

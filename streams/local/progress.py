@@ -26,7 +26,7 @@ class SilentProgress:
     """Shows nothing."""
 
     @contextmanager
-    def task(self, title: str, size: int) -> Iterator[Callable[[int], None]]:
+    def task(self, title: str, size: int) -> Iterator[Callable[[int], None]]:  # noqa: ARG002
         """See Progress."""
         yield lambda _bytes: None
 

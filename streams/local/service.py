@@ -67,7 +67,9 @@ class Command:
                 cwd=self.folder,
                 env=self._environment(),
                 check=False,
-                **self._user(),
+                user=self.user.uid if self.user else None,
+                group=self.user.gid if self.user else None,
+                extra_groups=[] if self.user else None,
             ).returncode
 
     def spawn(self, log: Path) -> subprocess.Popen[bytes]:
@@ -81,18 +83,15 @@ class Command:
                 start_new_session=True,
                 cwd=self.folder,
                 env=self._environment(),
-                **self._user(),
+                user=self.user.uid if self.user else None,
+                group=self.user.gid if self.user else None,
+                extra_groups=[] if self.user else None,
             )
 
     def _environment(self) -> dict[str, str]:
         # Servers get no CLASSPATH, JAVA_TOOL_OPTIONS, PGPORT, KAFKA_* … of the user's shell.
         kept = {name: os.environ[name] for name in ("PATH", "TMPDIR", "TZ") if name in os.environ}
         return {**kept, "LC_ALL": "C.UTF-8", **self.environment}
-
-    def _user(self) -> dict[str, object]:
-        if self.user is None:
-            return {}
-        return {"user": self.user.uid, "group": self.user.gid, "extra_groups": []}
 
 
 class Service(ABC):
