@@ -1,13 +1,13 @@
 """What can be wrong with bytes that claim to be an event.
 
-    ContractError
-     ├─ Undecodable            the bytes are poison: a dead letter, whoever reads them
-     │   ├─ BadMagic           not the Confluent wire format
-     │   ├─ Truncated          ends inside a value
-     │   ├─ TrailingBytes      goes on after the value
-     │   ├─ InvalidValue       decodes, but a value breaks the contract's limits
-     │   └─ TooLarge           over the topic's size limit
-     └─ UnknownSchemaId        the id is not among ours: the reader asks the registry what that means
+ContractError
+ ├─ Undecodable            the bytes are poison: a dead letter, whoever reads them
+ │   ├─ BadMagic           not the Confluent wire format
+ │   ├─ Truncated          ends inside a value
+ │   ├─ TrailingBytes      goes on after the value
+ │   ├─ InvalidValue       decodes, but a value breaks the contract's limits
+ │   └─ TooLarge           over the topic's size limit
+ └─ UnknownSchemaId        the id is not among ours: the reader asks the registry what that means
 """
 
 from __future__ import annotations

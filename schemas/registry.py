@@ -1,115 +1,47 @@
-"""Schema ids: who gave them, what they mean, and what to do about one we do not know.
+"""The schema registry: who gives schema ids, and what to do about one we do not know.
 
-An id is learned once and kept with its fingerprint in a file of ours; when a registry later claims that the
-same id means something else, start is refused (a restored or replaced registry hands out old ids again).
-Without a registry, events are written with pinned ids, which every build derives from the schema itself.
+What an id means is kept on our side (``schemas/ids.py``): decoding never asks a registry, and a registry that
+later says something else about an id is refused, because it was replaced or restored. It is asked at start, by
+``schemas register`` and ``schemas check``, and about an id no record of ours has carried before.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from hashlib import sha256
 from typing import Self
 
 import httpx
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
-from schemas.errors import UnknownSchemaId
-from schemas.versions import WriterSchema, by_fingerprint, fingerprint_of, newest, subject_of, versions
+from schemas.ids import RegistryMismatch, SchemaIds
+from schemas.versions import WriterSchema, by_fingerprint, fingerprint_of, subject_of, versions
+
+__all__ = [
+    "COMPATIBILITY",
+    "Known",
+    "NewerBuild",
+    "Nobody",
+    "Registry",
+    "RegistryAway",
+    "RegistryMismatch",
+    "Resolution",
+    "SchemaIds",
+]
 
 COMPATIBILITY = "FULL_TRANSITIVE"
-_CLIENT_ERROR, _NOT_FOUND, _SERVER_ERROR = 400, 404, 500
+# Confluent Schema Registry API reference, "Errors": a 404 without one of these is not a registry's answer.
+_SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND, _SCHEMA_NOT_FOUND, _LEVEL_NOT_FOUND = 40401, 40402, 40403, 40408
+_NOT_FOUND = frozenset({_SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND, _SCHEMA_NOT_FOUND, _LEVEL_NOT_FOUND})
+_OBJECTIONS = range(400, 500)
+_TRY_LATER = frozenset({404, 408, 425, 429})
 
 
 class RegistryAway(Exception):
-    """The registry did not answer; nothing can be said about the id or schema. Wait and ask again."""
-
-
-class RegistryMismatch(Exception):
-    """The registry contradicts what we know: an id with another schema, or a refused schema. Do not start."""
-
-
-class SchemaIds:
-    """Ids this deployment has seen, each with the fingerprint it stands for.
-
-    Holds the pinned ids always and the registry's ids once learned; ``path`` keeps the learned ones over
-    restarts. Safe to use from several threads; processes sharing a file merge, they never overwrite.
-    """
-
-    def __init__(self, path: Path | None = None) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        self._learned: dict[int, str] = {}
-        self._writers = {schema.pinned_id: schema for schema in versions()}
-        self._write_ids: dict[str, int] = {}
-        self.reload()
-
-    def reload(self) -> None:
-        """Take in what other processes have learned since. Raises RegistryMismatch on a contradiction."""
-        if self._path is None or not self._path.exists():
-            return
-        stored: dict[str, str] = json.loads(self._path.read_text(encoding="utf-8"))
-        with self._lock:
-            for schema_id, fingerprint in stored.items():
-                self._take(int(schema_id), fingerprint)
-
-    def learn(self, schema_id: int, fingerprint: str) -> None:
-        """Remember that ``schema_id`` stands for ``fingerprint``, durably. RegistryMismatch if it did not."""
-        with self._lock:
-            if self._learned.get(schema_id) == fingerprint:
-                return
-            self._take(schema_id, fingerprint)
-        self.reload()
-        with self._lock:
-            self._store()
-
-    def _take(self, schema_id: int, fingerprint: str) -> None:
-        known = self._learned.get(schema_id)
-        if known is not None and known != fingerprint:
-            raise RegistryMismatch(
-                f"schema id {schema_id} stood for {known[:12]}… and now for {fingerprint[:12]}…: the registry was "
-                "replaced or restored. Point Playhead at the registry that gave the ids, or restore its storage."
-            )
-        self._learned[schema_id] = fingerprint
-        writer = by_fingerprint(fingerprint)
-        if writer is not None:
-            self._writers[schema_id] = writer
-            if newest(writer.event) is writer:
-                self._write_ids[writer.event] = schema_id
-
-    def _store(self) -> None:
-        if self._path is None:
-            return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=self._path.name)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({str(i): self._learned[i] for i in sorted(self._learned)}, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(self._path)
-
-    def learned(self) -> dict[int, str]:
-        """A copy of id → fingerprint as learned from the registry."""
-        with self._lock:
-            return dict(self._learned)
-
-    def writer(self, schema_id: int) -> WriterSchema:
-        """The pinned schema ``schema_id`` stands for. Raises UnknownSchemaId."""
-        try:
-            return self._writers[schema_id]
-        except KeyError:
-            raise UnknownSchemaId(schema_id) from None
-
-    def id_for(self, event: str) -> int:
-        """The id to write ``event`` with: the registry's when learned, else the pinned one."""
-        return self._write_ids.get(event) or newest(event).pinned_id
+    """The registry gave no answer that makes sense: nothing is known about the id. Wait and ask again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +70,10 @@ Resolution = Known | NewerBuild | Nobody
 
 
 class Registry:
-    """A Confluent-compatible schema registry. Every call raises RegistryAway when it does not answer."""
+    """A Confluent-compatible schema registry. Every call raises RegistryAway when it gives no sane answer.
+
+    ``timeout_s`` bounds each wait for the network, seconds; a failed call is tried once more.
+    """
 
     def __init__(self, url: str, ids: SchemaIds, *, timeout_s: float = 5.0) -> None:
         self._ids = ids
@@ -150,22 +85,27 @@ class Registry:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections. The object is of no use afterwards."""
         self._client.close()
 
     def register(self) -> dict[str, int]:
         """Register every pinned schema, oldest first, under FULL_TRANSITIVE, and learn the ids.
 
-        Afterwards ``SchemaIds.id_for`` answers with the registry's ids. Registering again changes nothing.
-        Raises RegistryMismatch when the registry refuses a schema or contradicts a known id.
+        Returns ``{"<Event>.v<N>": id}``; afterwards ``SchemaIds.id_for`` answers with these. Registering again
+        changes nothing. Raises RegistryMismatch when the registry refuses a schema, gives an id that it then
+        says is another schema, or contradicts a known id.
         """
         given: dict[str, int] = {}
-        with _answers():
-            for schema in versions():
-                subject = subject_of(schema.event)
+        for schema in versions():
+            subject = subject_of(schema.event)
+            with _answers():
                 self._client.set_compatibility(subject, COMPATIBILITY)
                 schema_id = self._client.register_schema(subject, Schema(schema.text, "AVRO"))
-                self._ids.learn(schema_id, schema.fingerprint)
-                given[f"{schema.event}.v{schema.version}"] = schema_id
+            self._learn(schema, schema_id)
+            given[_name(schema)] = schema_id
         return given
 
     def check(self) -> list[str]:
@@ -177,18 +117,27 @@ class Registry:
                 problems.append(f"schema id {schema_id} is gone from the registry")
             elif found != fingerprint:
                 problems.append(f"schema id {schema_id} stands for another schema in the registry now")
-        with _answers():
-            subjects = set(self._client.get_subjects())
-            for schema in versions():
-                subject = subject_of(schema.event)
-                if subject not in subjects:
-                    problems.append(f"{schema.event}.v{schema.version} is not registered: run 'schemas register'")
-                elif not self._client.test_compatibility(subject, Schema(schema.text, "AVRO")):
-                    problems.append(f"{schema.event}.v{schema.version} is not compatible with subject {subject}")
+        for schema in versions():
+            subject = subject_of(schema.event)
+            registered = self._lookup(schema)
+            if registered is None:
+                problems.append(f"{_name(schema)} is not registered as {subject}: run 'playhead schemas register'")
+            elif self._ids.learned().get(registered) != schema.fingerprint:
+                problems.append(
+                    f"{_name(schema)} has id {registered}, not learned yet: run 'playhead schemas register'"
+                )
+        for subject in sorted({subject_of(schema.event) for schema in versions()}):
+            level = self._level(subject)
+            if level != COMPATIBILITY:
+                problems.append(f"{subject} is held to {level or 'the default level'}, not {COMPATIBILITY}")
         return problems
 
-    def confirm(self) -> None:
-        """At start: raise RegistryMismatch when a learned id stands for another schema in the registry."""
+    def confirm(self) -> list[str]:
+        """At start: raise RegistryMismatch when the registry contradicts a learned id; learn ids of our schemas.
+
+        Returns the schemas the registry has no id for (``"<Event>.v<N>"``): those are written with pinned ids.
+        Registers nothing.
+        """
         for schema_id, fingerprint in self._ids.learned().items():
             found = self._fingerprint(schema_id)
             if found is not None and found != fingerprint:
@@ -196,38 +145,102 @@ class Registry:
                     f"schema id {schema_id} stands for another schema in the registry than when it was learned: the "
                     "registry was replaced or restored. Restore its storage, or point Playhead at the right one."
                 )
+        missing = []
+        for schema in versions():
+            registered = self._lookup(schema)
+            if registered is None:
+                missing.append(_name(schema))
+            else:
+                self._learn(schema, registered)
+        return missing
 
     def resolve(self, schema_id: int) -> Resolution:
         """What an id we do not know means. Learns it when it is one of our schemas under a new id."""
         fingerprint = self._fingerprint(schema_id)
         if fingerprint is None:
             return Nobody(schema_id)
-        self._ids.learn(schema_id, fingerprint)
         writer = by_fingerprint(fingerprint)
-        return NewerBuild(schema_id, fingerprint) if writer is None else Known(writer)
+        if writer is None:
+            return NewerBuild(schema_id, fingerprint)
+        self._ids.learn(schema_id, fingerprint)
+        return Known(writer)
+
+    def _learn(self, schema: WriterSchema, schema_id: int) -> None:
+        """Learn an id only after the registry, asked for the id alone, gives the same schema back."""
+        with _answers():
+            self._client.clear_caches()  # type: ignore[no-untyped-call]
+        found = self._fingerprint(schema_id)
+        if found != schema.fingerprint:
+            raise RegistryMismatch(
+                f"the registry gave id {schema_id} for {_name(schema)} and "
+                f"{'does not know it' if found is None else 'another schema'} when asked for that id"
+            )
+        self._ids.learn(schema_id, schema.fingerprint)
+
+    def _lookup(self, schema: WriterSchema) -> int | None:
+        """The id the registry has for ``schema`` under its subject, or None."""
+        with _answers():
+            try:
+                found = self._client.lookup_schema(subject_of(schema.event), Schema(schema.text, "AVRO")).schema_id
+            except SchemaRegistryError as exc:
+                if exc.error_code in _NOT_FOUND:
+                    return None
+                raise
+            if not isinstance(found, int):
+                raise ValueError("an id that is no number")
+            return found
+
+    def _level(self, subject: str) -> str | None:
+        with _answers():
+            try:
+                return str(self._client.get_compatibility(subject))
+            except SchemaRegistryError as exc:
+                if exc.error_code in _NOT_FOUND:
+                    return None
+                raise
 
     def _fingerprint(self, schema_id: int) -> str | None:
+        """The fingerprint of what the registry has under ``schema_id``; None when it knows no such id.
+
+        What is not Avro gets a fingerprint of its text, which can't be one of ours.
+        """
         with _answers():
             try:
                 schema = self._client.get_schema(schema_id)
             except SchemaRegistryError as exc:
-                if exc.http_status_code == _NOT_FOUND:
+                if exc.error_code in _NOT_FOUND:
                     return None
                 raise
+            text = schema.schema_str
+            if not isinstance(text, str):
+                raise ValueError("an answer without a schema")
         try:
-            return fingerprint_of(str(schema.schema_str))
+            return fingerprint_of(text)
         except ValueError:
-            return "not-avro"
+            return f"not-avro:{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def _name(schema: WriterSchema) -> str:
+    return f"{schema.event}.v{schema.version}"
 
 
 @contextmanager
 def _answers() -> Iterator[None]:
-    """Tell an absent registry from one that objects."""
+    """Tell an absent or babbling registry from one that objects."""
     try:
         yield
     except SchemaRegistryError as exc:
-        if exc.http_status_code >= _SERVER_ERROR or exc.http_status_code < _CLIENT_ERROR:
-            raise RegistryAway(f"the schema registry failed: {exc}") from exc
-        raise RegistryMismatch(f"the schema registry refused: {exc}") from exc
+        status = exc.http_status_code
+        if status not in _OBJECTIONS or (status in _TRY_LATER and exc.error_code not in _NOT_FOUND):
+            raise RegistryAway(f"the schema registry failed: {_short(exc)}") from exc
+        raise RegistryMismatch(f"the schema registry refused: {_short(exc)}") from exc
     except (httpx.HTTPError, OSError) as exc:
-        raise RegistryAway(f"the schema registry does not answer: {exc!r}") from exc
+        raise RegistryAway(f"the schema registry does not answer: {_short(exc)}") from exc
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        # The client parses answers without checking them; these are what it trips over.
+        raise RegistryAway(f"what answers at the schema registry's address is none: {_short(exc)}") from exc
+
+
+def _short(exc: Exception) -> str:
+    text = f"{type(exc).__name__}: {exc}"
+    return text if len(text) <= 300 else text[:300] + "…"

@@ -136,3 +136,11 @@ TOPICS: tuple[Topic, ...] = (
     IDENTITY_USERS,
     DEAD_LETTERS,
 )
+
+
+def topic_of(event: str) -> Topic:
+    """The topic that holds records of ``event``. KeyError when there is none."""
+    for topic in TOPICS:
+        if topic.holds == event:
+            return topic
+    raise KeyError(event)

@@ -19,7 +19,7 @@ from fastavro import parse_schema
 from fastavro.schema import fingerprint as avro_fingerprint
 from fastavro.schema import to_parsing_canonical_form
 
-from schemas.topics import TOPICS
+from schemas.topics import topic_of
 
 _FILE = re.compile(r"^(?P<event>[A-Za-z]+)\.v(?P<version>[0-9]+)\.avsc$")
 # Registries count ids up from 1; pinned ids sit above any they will reach and below the sign bit.
@@ -88,5 +88,4 @@ def by_fingerprint(digest: str) -> WriterSchema | None:
 
 def subject_of(event: str) -> str:
     """The registry subject of an event: ``<topic>-value`` (Confluent's TopicNameStrategy)."""
-    topic = next(topic for topic in TOPICS if topic.holds == event)
-    return f"{topic.name}-value"
+    return f"{topic_of(event).name}-value"

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from schemas.codec import Codec
 from schemas.errors import Undecodable, UnknownSchemaId
 from schemas.events import Event
-from schemas.registry import Known, NewerBuild, Nobody, Registry, RegistryAway, RegistryMismatch, SchemaIds
+from schemas.ids import RegistryMismatch, SchemaIds
+from schemas.registry import Known, NewerBuild, Nobody, Registry, RegistryAway
+from streams.runtime import logs
 from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.errors import ConfigurationError, Permanent, Unavailable
 from streams.runtime.settings import Settings
 
 _NOBODY_TTL_S = 60.0
 _NOBODY_IDS_MAX = 1_000
+
+log = logs.get(__name__)
 
 
 class Contract:
@@ -31,23 +37,32 @@ class Contract:
     def of(cls, settings: Settings) -> Contract:
         """The contract of this process, checked against the registry if that answers.
 
-        Raises ConfigurationError when the registry contradicts an id learned before.
+        Learns the ids under which the registry has our schemas; registers none. Raises ConfigurationError when
+        the registry contradicts an id learned before, or the learned ids can't be read or kept.
         """
-        ids = SchemaIds(settings.schema_ids_file)
-        if settings.registry.url is None:
-            return cls(ids, None)
-        registry = Registry(settings.registry.url, ids, timeout_s=settings.registry.timeout_s)
         try:
-            registry.confirm()
+            ids = SchemaIds(settings.schema_ids_file)
+            if settings.registry.url is None:
+                return cls(ids, None)
+            registry = Registry(settings.registry.url, ids, timeout_s=settings.registry.timeout_s)
+            for name in registry.confirm():
+                log.warning("schema_not_registered", schema=name, advice="run 'playhead schemas register'")
         except RegistryMismatch as exc:
             raise ConfigurationError(str(exc)) from exc
-        except RegistryAway:
+        except OSError as exc:
+            raise ConfigurationError(f"{settings.schema_ids_file} can't be kept: {exc.strerror}") from exc
+        except RegistryAway as exc:
             # Known ids keep their meaning without the registry; restarts must not need it.
-            pass
+            log.warning("registry_away_at_start", error=str(exc), known_ids=len(ids.learned()))
         return cls(ids, registry)
 
+    def close(self) -> None:
+        """Let go of the registry's connections."""
+        if self._registry is not None:
+            self._registry.close()
+
     def encode(self, event: Event) -> bytes:
-        """Raises schemas.errors.InvalidValue when a field breaks the contract's limits."""
+        """Raises InvalidValue or TooLarge (schemas.errors) when the event breaks the contract's limits."""
         return self._codec.encode(event)
 
     def decode(self, data: bytes) -> Event:
@@ -71,24 +86,41 @@ class Contract:
         """Return when the id has become known; raise what it means otherwise."""
         schema_id = unknown.schema_id
         poison = Permanent(f"nobody knows schema id {schema_id}", cause=unknown.cause)
-        if self._registry is None or self._nobody.get(schema_id, 0.0) > self._clock.monotonic():
-            raise poison from unknown
         try:
+            # Another process of this deployment may have learned it since.
             self._ids.reload()
-            match self._registry.resolve(schema_id):
-                case Known():
-                    return
-                case NewerBuild():
-                    raise ConfigurationError(
-                        f"a record is written with schema id {schema_id}, which the registry knows and this build "
-                        "does not: upgrade Playhead, then start it again. Nothing was skipped."
-                    )
-                case Nobody():
-                    if len(self._nobody) >= _NOBODY_IDS_MAX:
-                        self._nobody.clear()
-                    self._nobody[schema_id] = self._clock.monotonic() + _NOBODY_TTL_S
-                    raise poison from unknown
+            if schema_id in self._ids.learned():
+                self._refuse_newer(schema_id)
+                return
+            if self._registry is None or self._nobody.get(schema_id, 0.0) > self._clock.monotonic():
+                raise poison from unknown
+            found = self._registry.resolve(schema_id)
         except RegistryAway as exc:
             raise Unavailable(f"schema id {schema_id} is unknown and the registry is away: waiting for it") from exc
         except RegistryMismatch as exc:
             raise ConfigurationError(str(exc)) from exc
+        match found:
+            case Known():
+                return
+            case NewerBuild():
+                raise _upgrade(schema_id)
+            case Nobody():
+                if len(self._nobody) >= _NOBODY_IDS_MAX:
+                    self._nobody.clear()
+                self._nobody[schema_id] = self._clock.monotonic() + _NOBODY_TTL_S
+                raise poison from unknown
+            case _:
+                assert_never(found)
+
+    def _refuse_newer(self, schema_id: int) -> None:
+        try:
+            self._ids.writer(schema_id)
+        except UnknownSchemaId:
+            raise _upgrade(schema_id) from None
+
+
+def _upgrade(schema_id: int) -> ConfigurationError:
+    return ConfigurationError(
+        f"a record is written with schema id {schema_id}, which the registry knows and this build does not: "
+        "upgrade Playhead, then start it again. Nothing was skipped."
+    )

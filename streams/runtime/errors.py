@@ -3,7 +3,7 @@
     PlayheadError
      ├─ Permanent           will fail every time: a dead letter, the neighbours go on
      ├─ Transient           may work later: retried with backoff and jitter, then a dead letter or a stop
-     │   └─ Unavailable     a dependency is away: wait for it, nothing is lost by waiting
+     │   └─ Unavailable     a dependency is away: wait for it, nothing is lost by waiting (a command: exit 69)
      ├─ Fatal               this process must end and be started again (exit 70); nothing is acknowledged
      └─ ConfigurationError  starting again will not help: an operator must act (exit 78)
 
@@ -12,6 +12,8 @@ Anything else is a bug: it crashes the worker and the record is processed again.
 
 from __future__ import annotations
 
+EXIT_DIFFERENCES = 1
+EXIT_UNAVAILABLE = 69
 EXIT_RESTART = 70
 EXIT_CONFIGURATION = 78
 

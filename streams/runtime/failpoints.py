@@ -71,9 +71,12 @@ def armed(specification: str) -> Failpoint:
                 f"failpoint {item.strip()!r} is unknown; points: {', '.join(POINTS)}; actions: {', '.join(_ACTIONS)}"
             )
         try:
-            table[point] = _Armed(name, float(probability or 1))
-        except ValueError as exc:
-            raise ConfigurationError(f"failpoint {item.strip()!r}: the probability is not a number") from exc
+            chance = float(probability or 1)
+        except ValueError:
+            chance = -1.0
+        if not 0 <= chance <= 1:
+            raise ConfigurationError(f"failpoint {item.strip()!r}: the probability is not a number from 0 to 1")
+        table[point] = _Armed(name, chance)
     dice = random.Random(os.getpid())  # noqa: S311 - decides when to fail, not a secret
 
     def hit(point: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import re
 import sys
 from collections.abc import Iterator
@@ -17,9 +18,10 @@ from typing import Any, TextIO
 import structlog
 
 VALUE_CHARS_MAX = 2_000
-# C0 and C1 controls, line and paragraph separators, bidirectional marks and isolates.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+# C0 and C1 controls, line and paragraph separators, bidirectional marks and isolates, lone surrogates.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _TRACE_CHARS_MAX = 8_000
+_DEPTH_MAX, _ITEMS_MAX = 4, 100
 
 
 def escape(text: str, chars_max: int = VALUE_CHARS_MAX) -> str:
@@ -29,13 +31,32 @@ def escape(text: str, chars_max: int = VALUE_CHARS_MAX) -> str:
 
 
 def _safe(_: Any, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    for key, value in event.items():
-        if isinstance(value, str):
-            # Line breaks of a traceback are data inside a JSON string; the encoder escapes them.
-            event[key] = value[-_TRACE_CHARS_MAX:] if key == "exception" else escape(value)
-        elif not isinstance(value, int | float | bool | type(None) | list | tuple | dict):
-            event[key] = escape(str(value))
-    return event
+    return {
+        # The end of a traceback says most; its own line breaks are data inside a JSON string.
+        key: _trace(value) if key == "exception" and isinstance(value, str) else _plain(value, 0)
+        for key, value in event.items()
+    }
+
+
+def _trace(text: str) -> str:
+    return "\n".join(escape(line) for line in text[-_TRACE_CHARS_MAX:].split("\n"))
+
+
+def _plain(value: Any, depth: int) -> Any:
+    """``value`` as JSON types, every text in it escaped and cut, at any depth."""
+    match value:
+        case float() if not math.isfinite(value):
+            return str(value)
+        case None | bool() | int() | float():
+            return value
+        case str():
+            return escape(value)
+        case dict() if depth < _DEPTH_MAX:
+            return {escape(str(key)): _plain(item, depth + 1) for key, item in list(value.items())[:_ITEMS_MAX]}
+        case list() | tuple() if depth < _DEPTH_MAX:
+            return [_plain(item, depth + 1) for item in value[:_ITEMS_MAX]]
+        case _:
+            return escape(str(value))
 
 
 def configure(role: str, *, level: str = "INFO", stream: TextIO | None = None) -> None:

@@ -2,23 +2,38 @@
 
 Sources, later ones win: defaults below, ``playhead.toml`` (or the file ``PLAYHEAD_CONFIG`` names), environment
 variables ``PLAYHEAD_<SECTION>__<NAME>``. A secret may be given as ``…_FILE`` with the path of a file holding
-it (Docker and Kubernetes secrets). There are no default secrets: what needs one and has none refuses to start.
+it (Docker and Kubernetes secrets). There are no default secrets: what needs one and has none, or one that
+everybody knows, refuses to start. A misspelt name is refused, never ignored.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
 
 from streams.runtime.errors import ConfigurationError
 
 PREFIX = "PLAYHEAD_"
 DEFAULT_FILE = "playhead.toml"
+_FILE_SUFFIX = "_file"
+_SEPARATOR = "__"
+
+SECRET_CHARS_MIN = 8
+_WELL_KNOWN = frozenset(
+    {"changeme", "change-me", "password", "password1", "passw0rd", "12345678", "postgres", "playhead", "secret123"}
+)
 
 Role = Literal["owner", "projector", "relay", "reader", "door"]
 """PostgreSQL roles: owner migrates, projector writes read models, relay empties the outbox, reader sees views,
@@ -26,7 +41,20 @@ door writes sources, tokens, users and aliases. The login of a role is ``playhea
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # hide_input: a wrong value is never repeated, it may be a secret in the wrong place.
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+def usable_secret(secret: SecretStr | None, what: str, variable: str, *, chars_min: int = SECRET_CHARS_MIN) -> str:
+    """The text of ``secret``. Raises ConfigurationError, naming ``variable``, when it is none, short or well known."""
+    value = secret.get_secret_value() if secret else ""
+    if not value:
+        raise ConfigurationError(f"no {what}: set {variable} or {variable}_FILE")
+    if len(value) < chars_min or value.lower() in _WELL_KNOWN:
+        raise ConfigurationError(
+            f"the {what} is too short or well known: set {variable} to {chars_min}+ random characters"
+        )
+    return value
 
 
 class KafkaSettings(_Section):
@@ -75,14 +103,9 @@ class PostgresSettings(_Section):
     door_password: SecretStr | None = None
 
     def password(self, role: Role) -> str:
-        """The password of ``playhead_<role>``. Raises ConfigurationError when it is not set."""
+        """The password of ``playhead_<role>``. Raises ConfigurationError when it is not set or well known."""
         secret: SecretStr | None = getattr(self, f"{role}_password")
-        if secret is None or not secret.get_secret_value():
-            raise ConfigurationError(
-                f"no password for database role {role}: set {PREFIX}POSTGRES__{role.upper()}_PASSWORD "
-                f"or {PREFIX}POSTGRES__{role.upper()}_PASSWORD_FILE"
-            )
-        return secret.get_secret_value()
+        return usable_secret(secret, f"password for database role {role}", f"{PREFIX}POSTGRES__{role.upper()}_PASSWORD")
 
     def conninfo(self, role: Role) -> dict[str, Any]:
         """Keyword arguments for psycopg.connect, for one role."""
@@ -109,14 +132,13 @@ class IdentitySettings(_Section):
     hash_key: SecretStr | None = Field(None, description="Key of the hashes that stand for people in topics.")
 
     def key(self) -> bytes:
-        """The key of identity hashes, at least 16 bytes. Raises ConfigurationError."""
-        value = self.hash_key.get_secret_value().encode() if self.hash_key else b""
-        if len(value) < 16:
-            raise ConfigurationError(
-                f"{PREFIX}IDENTITY__HASH_KEY (or …_FILE) must be set to at least 16 random characters, and kept: "
-                "it ties people to their history"
-            )
-        return value
+        """The key of identity hashes, at least 16 bytes. Raises ConfigurationError.
+
+        It must be kept: it ties people to their history.
+        """
+        return usable_secret(
+            self.hash_key, "key of identity hashes", f"{PREFIX}IDENTITY__HASH_KEY", chars_min=16
+        ).encode()
 
 
 class MetricsSettings(_Section):
@@ -132,7 +154,12 @@ class PlaybackSettings(_Section):
 
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_nested_delimiter="__", frozen=True, extra="ignore", case_sensitive=False
+        env_prefix=PREFIX,
+        env_nested_delimiter=_SEPARATOR,
+        frozen=True,
+        extra="forbid",
+        case_sensitive=False,
+        hide_input_in_errors=True,
     )
 
     state_dir: Path = Path("data/state")
@@ -173,28 +200,32 @@ class Settings(BaseSettings):
                 dotenv_settings: PydanticBaseSettingsSource,
                 file_secret_settings: PydanticBaseSettingsSource,
             ) -> tuple[PydanticBaseSettingsSource, ...]:
-                del dotenv_settings, file_secret_settings
+                del env_settings, dotenv_settings, file_secret_settings
                 return (
                     init_settings,
                     _SecretFiles(settings_cls),
-                    env_settings,
+                    _Environment(settings_cls),
                     TomlConfigSettingsSource(settings_cls, toml),
                 )
 
+        wrong = list(_misspelt(os.environ))
+        if wrong:
+            raise ConfigurationError(f"settings: no such name: {', '.join(sorted(wrong))}")
         try:
             loaded = Loaded()
             # Plain Settings again: the class above exists only to name the file.
-            settings = cls.model_construct(**{name: getattr(loaded, name) for name in cls.model_fields})
-            return settings
+            return cls.model_construct(**{name: getattr(loaded, name) for name in cls.model_fields})
         except ValidationError as exc:
-            wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors(include_input=False))
-            raise ConfigurationError(f"settings: {wrong}") from None
+            lines = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in exc.errors(include_input=False))
+            raise ConfigurationError(f"settings: {lines}") from None
         except ValueError as exc:
             raise ConfigurationError(f"settings: {exc}") from None
 
     def redacted(self) -> dict[str, Any]:
         """All values as JSON types, secrets as ``**********``, for the log line printed at start."""
         shown: dict[str, Any] = self.model_dump(mode="json")
+        if self.registry.url:
+            shown["registry"]["url"] = without_password(self.registry.url)
         return shown
 
     def environment(self) -> dict[str, str]:
@@ -215,6 +246,40 @@ class Settings(BaseSettings):
         return out
 
 
+def without_password(url: str) -> str:
+    """``url`` with its user and password, if it has any, replaced by asterisks."""
+    parts = urlsplit(url)
+    if "@" not in parts.netloc:
+        return url
+    return urlunsplit(parts._replace(netloc="**********@" + parts.netloc.rpartition("@")[2]))
+
+
+def _setting(variable: str) -> tuple[str, str, bool] | None:
+    """(section, name, from a file) of ``PLAYHEAD_<SECTION>__<NAME>[_FILE]``; None for other variables."""
+    lower = variable.lower()
+    if not lower.startswith(PREFIX.lower()) or _SEPARATOR not in lower:
+        return None
+    section, _, name = lower[len(PREFIX) :].partition(_SEPARATOR)
+    return section, name.removesuffix(_FILE_SUFFIX), name.endswith(_FILE_SUFFIX)
+
+
+def _misspelt(environment: Mapping[str, str]) -> Iterator[str]:
+    for variable in environment:
+        match _setting(variable):
+            case (section, name, from_file):
+                kind = Settings.model_fields[section].annotation if section in Settings.model_fields else None
+                field = getattr(kind, "model_fields", {}).get(name)
+                if field is None or (from_file and field.annotation != SecretStr | None):
+                    yield variable
+
+
+class _Environment(EnvSettingsSource):
+    """Variables as they are; those that name a file are read by _SecretFiles."""
+
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        return {name: value for name, value in super()._load_env_vars().items() if not name.endswith(_FILE_SUFFIX)}
+
+
 class _SecretFiles(PydanticBaseSettingsSource):
     """``PLAYHEAD_POSTGRES__OWNER_PASSWORD_FILE=/run/secrets/x`` gives postgres.owner_password."""
 
@@ -225,15 +290,12 @@ class _SecretFiles(PydanticBaseSettingsSource):
     def __call__(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for variable, path in os.environ.items():
-            upper = variable.upper()
-            if not (upper.startswith(PREFIX) and upper.endswith("_FILE")):
-                continue
-            *sections, name = upper[len(PREFIX) : -len("_FILE")].lower().split("__")
-            section = Settings.model_fields.get(sections[0]) if len(sections) == 1 else None
-            if section is None or name not in getattr(section.annotation, "model_fields", {}):
-                continue
-            try:
-                found.setdefault(sections[0], {})[name] = Path(path).read_text(encoding="utf-8").strip()
-            except OSError as exc:
-                raise ValueError(f"{variable} names {path}, which can't be read: {exc.strerror}") from exc
+            match _setting(variable):
+                case (section, name, True):
+                    try:
+                        text = Path(path).read_text(encoding="utf-8").strip()
+                    except (OSError, UnicodeDecodeError) as exc:
+                        reason = exc.strerror if isinstance(exc, OSError) else "not UTF-8"
+                        raise ValueError(f"{variable} names {path}, which can't be read: {reason}") from exc
+                    found.setdefault(section, {})[name] = text
         return found
