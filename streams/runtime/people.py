@@ -1,0 +1,165 @@
+"""Who is meant: the table of people and the aliases of media, as the door asks them.
+
+The one place where an upstream user id meets a ``user_ref``. Nothing here logs, and errors quote no values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import psycopg
+
+from streams.runtime.database import Connection, Database
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """``published``: identity.users has acknowledged this user_ref, so it may be used."""
+
+    user_ref: str
+    published: bool
+
+
+class UnknownSource(Exception):
+    """A person or media can't be kept for a source nobody has created."""
+
+
+class PeopleStore(Protocol):
+    """All methods raise DatabaseAway; repeating any of them is harmless."""
+
+    async def find(self, source_id: str, upstream_users: Collection[str]) -> Mapping[str, Person]:
+        """The known ones among these; a name that is itself a user_ref of this source finds that person."""
+        ...
+
+    async def add(self, source_id: str, refs: Mapping[str, str]) -> Mapping[str, Person]:
+        """Keep these (upstream user → proposed user_ref) and return what counts: whoever was first wins,
+        so that many doors at once agree. Raises UnknownSource."""
+        ...
+
+    async def mark_published(self, source_id: str, upstream_users: Collection[str]) -> None: ...
+
+
+class AliasStore(Protocol):
+    """Upstream ids of media with their media_id. All methods raise DatabaseAway; repeating is harmless."""
+
+    async def find(self, source_id: str, named: Collection[str]) -> Mapping[str, str]:
+        """name → media_id, of those that are an upstream id or a media_id this source is known to have."""
+        ...
+
+    async def add(self, source_id: str, media: Mapping[str, str]) -> Mapping[str, str]:
+        """Keep these (upstream id → media_id) and return what counts: an alias that was there wins."""
+        ...
+
+
+class PostgresPeople:
+    """The PeopleStore over core.users."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(self, source_id: str, upstream_users: Collection[str]) -> Mapping[str, Person]:
+        async def ask(connection: Connection) -> dict[str, Person]:
+            return await _people(connection, source_id, list(upstream_users))
+
+        return await self._database.run(ask)
+
+    async def add(self, source_id: str, refs: Mapping[str, str]) -> Mapping[str, Person]:
+        # Sorted: two doors that add the same people in another order would wait for each other for ever.
+        names = sorted(refs)
+
+        async def work(connection: Connection) -> dict[str, Person]:
+            await connection.execute(
+                "INSERT INTO core.users (source_id, upstream_user, user_ref)"
+                " SELECT %s, name, ref FROM unnest(%s::text[], %s::text[]) AS new (name, ref) ON CONFLICT DO NOTHING",
+                (source_id, names, [refs[name] for name in names]),
+            )
+            # The statement above waited for whoever inserted the same name first; now that row is visible.
+            return await _people(connection, source_id, names)
+
+        try:
+            return await self._database.run(work)
+        except psycopg.errors.ForeignKeyViolation:
+            raise UnknownSource from None
+
+    async def mark_published(self, source_id: str, upstream_users: Collection[str]) -> None:
+        names = sorted(upstream_users)
+
+        async def work(connection: Connection) -> None:
+            await connection.execute(
+                "UPDATE core.users SET published = true"
+                " WHERE source_id = %s AND upstream_user = ANY(%s) AND NOT published",
+                (source_id, names),
+            )
+
+        await self._database.run(work)
+
+
+class PostgresAliases:
+    """The AliasStore over core.media_aliases."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find(self, source_id: str, named: Collection[str]) -> Mapping[str, str]:
+        names = list(named)
+
+        async def ask(connection: Connection) -> dict[str, str]:
+            cursor = await connection.execute(
+                "SELECT upstream_media, media_id FROM core.media_aliases"
+                " WHERE source_id = %(source)s AND (upstream_media = ANY(%(names)s) OR media_id = ANY(%(names)s))",
+                {"source": source_id, "names": names},
+            )
+            rows = await cursor.fetchall()
+            # An upstream id is what its source calls it, so it goes before a media_id of the same spelling.
+            return {row[1]: row[1] for row in rows} | {row[0]: row[1] for row in rows}
+
+        return await self._database.run(ask)
+
+    async def add(self, source_id: str, media: Mapping[str, str]) -> Mapping[str, str]:
+        names = sorted(media)
+
+        async def work(connection: Connection) -> dict[str, str]:
+            await connection.execute(
+                "INSERT INTO core.media_aliases (source_id, upstream_media, media_id)"
+                " SELECT %s, name, id FROM unnest(%s::text[], %s::text[]) AS new (name, id) ON CONFLICT DO NOTHING",
+                (source_id, names, [media[name] for name in names]),
+            )
+            cursor = await connection.execute(
+                "SELECT upstream_media, media_id FROM core.media_aliases"
+                " WHERE source_id = %s AND upstream_media = ANY(%s)",
+                (source_id, names),
+            )
+            return {row[0]: row[1] for row in await cursor.fetchall()}
+
+        return await self._database.run(work)
+
+
+class PostgresSources:
+    """Which sources there are."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def exists(self, source_id: str) -> bool:
+        """Raises DatabaseAway."""
+
+        async def ask(connection: Connection) -> bool:
+            cursor = await connection.execute("SELECT 1 FROM core.sources WHERE source_id = %s", (source_id,))
+            return await cursor.fetchone() is not None
+
+        return await self._database.run(ask)
+
+
+async def _people(connection: Connection, source_id: str, names: list[str]) -> dict[str, Person]:
+    cursor = await connection.execute(
+        "SELECT upstream_user, user_ref, published FROM core.users"
+        " WHERE source_id = %(source)s AND (upstream_user = ANY(%(names)s) OR user_ref = ANY(%(names)s))",
+        {"source": source_id, "names": names},
+    )
+    rows = await cursor.fetchall()
+    by_ref = {row[1]: Person(row[1], row[2]) for row in rows}
+    by_name = {row[0]: Person(row[1], row[2]) for row in rows}
+    asked: Iterable[str] = names
+    return {name: found for name in asked if (found := by_name.get(name) or by_ref.get(name))}
