@@ -19,13 +19,20 @@ import os
 import shutil
 import tarfile
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from streams.local.errors import CacheDamagedError, LocalStackError, NoDiskSpaceError, NoNetworkError
+from streams.local.errors import (
+    CacheDamagedError,
+    LocalStackError,
+    NoDiskSpaceError,
+    NoNetworkError,
+    StartCancelledError,
+)
 from streams.local.manifest import Artifact, Bundle, file_digest, tree_digest
 from streams.local.progress import Progress, SilentProgress
 
@@ -77,6 +84,11 @@ class Cache:
         self.folder = folder
         self._progress = progress or SilentProgress()
         self._fetch = fetch
+        self._cancelled = threading.Event()
+
+    def cancel(self) -> None:
+        """Let downloads under way in other threads give up with StartCancelledError."""
+        self._cancelled.set()
 
     def ensure(self, bundle: Bundle) -> Path:
         """The folder with exactly the bundle's files, every one verified in this call.
@@ -86,6 +98,7 @@ class Cache:
         target = self.folder / bundle.folder
         if self._whole(bundle, target):
             return target
+        self._cancelled.clear()
         self.folder.mkdir(parents=True, exist_ok=True)
         with self._lock():
             # Another process may have repaired it while this one waited.
@@ -152,6 +165,8 @@ class Cache:
 
             def count(size: int) -> None:
                 nonlocal received
+                if self._cancelled.is_set():
+                    raise StartCancelledError(f"Fetching {artifact.filename}")
                 received += size
                 advance(size)
 

@@ -121,6 +121,13 @@ class NotRunningError(LocalStackError):
         self.service = service
 
 
+class StartCancelledError(LocalStackError):
+    """Starting or fetching was given up on purpose."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} was cancelled.")
+
+
 class BootFailedError(LocalStackError):
     """A service did not come up. `tail` holds the last lines of its log."""
 

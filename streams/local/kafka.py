@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from streams.local.errors import BootFailedError, PortTakenError
@@ -50,6 +50,7 @@ class KafkaBroker(Service):
     on the disk. Node id, ports and replication are parameters so that a cluster can be made of several.
     """
 
+    name = "kafka"
     single_broker = True
     topic_defaults: Mapping[str, str] = {"flush.messages": "1"}
 
@@ -60,13 +61,15 @@ class KafkaBroker(Service):
         *,
         port: int,
         controller_port: int,
-        jars: Path,
+        jars: Callable[[], Path],
         node_id: int = 1,
         replication: int = 1,
         overrides: Mapping[str, str] | None = None,
     ) -> None:
-        """`jars` is a verified folder of the cache; `overrides` are server properties that win over ours."""
-        self.name = "kafka" if node_id == 1 else f"kafka-{node_id}"
+        """`jars` gives a verified folder of the cache at every start.
+
+        `overrides` are server properties that win over ours.
+        """
         super().__init__(folder, logs, port)
         self.controller_port = controller_port
         self.node_id = node_id
@@ -81,6 +84,7 @@ class KafkaBroker(Service):
 
     def prepare(self) -> Command:
         """Write the configuration (it may have changed) and format the data folder once."""
+        jars = self._jars()
         if not is_free(self.controller_port):
             raise PortTakenError(f"{self.name} (controller)", self.controller_port)
         properties = self.folder / "server.properties"
@@ -91,11 +95,11 @@ class KafkaBroker(Service):
             # Without the mark the broker never ran on this folder: at most a half-done format lies here.
             shutil.rmtree(self._data, ignore_errors=True)
             arguments = ("format", "--cluster-id", _cluster_id(), "--config", str(properties), "--standalone")
-            if self._java("kafka.tools.StorageTool", *arguments).run(self.log, FORMAT_TIMEOUT_S) != 0:
+            if self._java(jars, "kafka.tools.StorageTool", *arguments).run(self.log, FORMAT_TIMEOUT_S) != 0:
                 raise BootFailedError(self.name, "its data folder could not be formatted", self.log)
             self._data.chmod(0o700)
             formatted.touch()
-        return self._java("kafka.Kafka", str(properties))
+        return self._java(jars, "kafka.Kafka", str(properties))
 
     def answers(self) -> bool:
         """Whether the broker is registered with the controller and tells clients so."""
@@ -154,7 +158,7 @@ class KafkaBroker(Service):
     def _data(self) -> Path:
         return self.folder / "data"
 
-    def _java(self, main_class: str, *arguments: str) -> Command:
+    def _java(self, jars: Path, main_class: str, *arguments: str) -> Command:
         options = [
             *jvm_options(HEAP_MIB, self.log.parent),
             f"-Dlog4j2.configurationFile={(self.folder / 'log4j2.properties').as_uri()}",
@@ -162,7 +166,7 @@ class KafkaBroker(Service):
         return Command(
             # The class path is relative to the working folder: a colon in the cache's path would split it.
             [str(java_executable()), *options, "-cp", "*", main_class, *arguments],
-            folder=self._jars,
+            folder=jars,
         )
 
 

@@ -100,9 +100,7 @@ class PostgresServer(Service):
         with psycopg.connect(self.address.url(), autocommit=True) as connection:
             known = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [role]).fetchone()
             verb = sql.SQL("ALTER" if known else "CREATE")
-            connection.execute(
-                sql.SQL("{} ROLE {} LOGIN PASSWORD {}").format(verb, owner, sql.Literal(password))
-            )
+            connection.execute(sql.SQL("{} ROLE {} LOGIN PASSWORD {}").format(verb, owner, sql.Literal(password)))
             if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [database]).fetchone():
                 connection.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(name, owner))
                 connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
@@ -35,12 +36,23 @@ class BarProgress:
     """A bar on a terminal; one line when done elsewhere."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
+        columns = (TextColumn("Fetching {task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+        self._bars = Bars(*columns, console=console)
+        self._lock = threading.Lock()
+        self._tasks = 0
 
     @contextmanager
     def task(self, title: str, size: int) -> Iterator[Callable[[int], None]]:
         """See Progress."""
-        columns = (TextColumn("Fetching {task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-        with Bars(*columns, console=self._console) as bars:
-            task = bars.add_task(title, total=size)
-            yield lambda received: bars.advance(task, received)
+        # One display for all: two at once on one terminal would write over each other.
+        with self._lock:
+            self._tasks += 1
+            self._bars.start()
+        task = self._bars.add_task(title, total=size)
+        try:
+            yield lambda received: self._bars.advance(task, received)
+        finally:
+            with self._lock:
+                self._tasks -= 1
+                if not self._tasks:
+                    self._bars.stop()

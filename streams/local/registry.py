@@ -26,8 +26,16 @@ class SchemaRegistry(Service):
 
     name = "registry"
 
-    def __init__(self, folder: Path, logs: Path, *, port: int, application: Path, database: Callable[[str], PostgresAddress]) -> None:
-        """`application` is the verified, unpacked folder of the cache.
+    def __init__(
+        self,
+        folder: Path,
+        logs: Path,
+        *,
+        port: int,
+        application: Callable[[], Path],
+        database: Callable[[str], PostgresAddress],
+    ) -> None:
+        """`application` gives the verified, unpacked folder of the cache at every start.
 
         `database` makes sure that database and role exist with the given password and tells the address.
         """
@@ -45,7 +53,7 @@ class SchemaRegistry(Service):
         address = self._database(secret(self.folder / "password"))
         return Command(
             [str(java_executable()), *jvm_options(HEAP_MIB, self.log.parent), "-jar", "quarkus-run.jar"],
-            folder=self._application,
+            folder=self._application(),
             environment={
                 "QUARKUS_HTTP_HOST": LOOPBACK,
                 "QUARKUS_HTTP_PORT": str(self.port),

@@ -24,6 +24,7 @@ from streams.local.errors import (
     NotRunningError,
     PortTakenError,
     StaleProcessError,
+    StartCancelledError,
 )
 from streams.local.guard import Guard
 from streams.local.processes import ProcessMark
@@ -33,6 +34,7 @@ START_SPACE_BYTES = 256 << 20
 STOP_TIMEOUT_S = 30.0
 START_TIMEOUT_S = 120.0
 POLL_S = 0.05
+MARK = "process.json"
 
 _guard = Guard()
 
@@ -109,9 +111,10 @@ class Service(ABC):
         self.folder = folder
         self.port = port
         self.log = logs / f"{self.name}.log"
-        self._mark_path = folder / "process.json"
+        self._mark_path = folder / MARK
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.RLock()
+        self._cancelled = threading.Event()
 
     @abstractmethod
     def prepare(self) -> Command:
@@ -130,10 +133,11 @@ class Service(ABC):
         with self._lock:
             if self.running:
                 return
+            self._cancelled.clear()
             for folder in (self.folder, self.log.parent):
                 folder.mkdir(parents=True, exist_ok=True)
             self._check_space()
-            self.stop_stale()
+            self.stop_stale(self.folder)
             if not ports.is_free(self.port):
                 raise PortTakenError(self.name, self.port)
             self._rotate_log()
@@ -189,26 +193,34 @@ class Service(ABC):
             raise NotRunningError(self.name)
         return self._process.pid
 
-    def stop_stale(self) -> None:
+    def cancel(self) -> None:
+        """Let a `start` that waits in another thread give up with StartCancelledError."""
+        self._cancelled.set()
+
+    @classmethod
+    def stop_stale(cls, folder: Path) -> None:
         """Stop the process that an earlier, killed owner of the folder left. Raises StaleProcessError.
 
         The caller holds the folder's lock, so whoever the process belonged to is gone.
         """
-        mark = ProcessMark.read(self._mark_path)
+        path = folder / MARK
+        mark = ProcessMark.read(path)
         if mark is not None and (process := mark.find()) is not None:
             try:
-                gone = processes.terminate(process, self.stop_signal, STOP_TIMEOUT_S)
+                gone = processes.terminate(process, cls.stop_signal, STOP_TIMEOUT_S)
             except psutil.AccessDenied:
                 gone = False
             if not gone:
-                raise StaleProcessError(self.name, mark.pid)
-        self._mark_path.unlink(missing_ok=True)
+                raise StaleProcessError(cls.name, mark.pid)
+        path.unlink(missing_ok=True)
 
     def _wait_until_it_answers(self, process: subprocess.Popen[bytes], timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         while not (ports.is_listening(self.port) and self.answers()):
             if (code := process.poll()) is not None:
                 raise self._boot_failure(f"it ended with exit code {code}")
+            if self._cancelled.is_set():
+                raise StartCancelledError(f"Starting {self.name}")
             if time.monotonic() >= deadline:
                 raise self._boot_failure(f"it did not answer within {timeout_s:.0f} s")
             time.sleep(POLL_S)
