@@ -142,7 +142,7 @@ def _fits(kind: Any, value: Any) -> bool:
         case {"type": "array", "items": items}:
             return isinstance(value, list) and all(_fits(items, item) for item in value)
         case {"type": "map"}:
-            return value == {}
+            return bool(value == {})
         case {"type": "enum", "symbols": symbols}:
             return bool(value in symbols)
         case _:

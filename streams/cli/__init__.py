@@ -1,1 +1,1 @@
-"""The command line: one file a command; each wires what it needs."""
+"""The command ``playhead``: one module for each sub-command, wired together in ``app``."""

@@ -1,0 +1,115 @@
+"""The root of ``playhead``: a list of sub-commands, each imported only when it is called.
+
+So ``playhead --help`` is quick and a command pays for its own imports only. To add a command: write its module
+with a ``typer.Typer`` named ``app`` (several sub-commands) or a plain function (one), and add a line to COMMANDS.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from streams.cli.output import complain
+from streams.runtime.errors import PlayheadError
+
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Lazy:
+    """Where a command is (``module:attribute``) and what ``--help`` says of it."""
+
+    target: str
+    help: str
+
+    def load(self, name: str) -> Any:
+        """The click command. Imports its module."""
+        module, _, attribute = self.target.partition(":")
+        found = getattr(import_module(module), attribute)
+        if not isinstance(found, typer.Typer):
+            single = typer.Typer(add_completion=False)
+            single.command(name)(found)
+            found = single
+        command = get_command(found)
+        command.name = name
+        return command
+
+
+COMMANDS: dict[str, Lazy] = {
+    "decide": Lazy("streams.cli.decide:decide", "What the playback rules make of reports; needs no services."),
+    "parse": Lazy("streams.cli.parse:parse", "What a webhook body says, as reports; needs no services."),
+    "topics": Lazy("streams.cli.topics:app", "Make Kafka's topics as the catalogue says, or check them."),
+    "schemas": Lazy("streams.cli.schemas:app", "Register the event schemas, or check them."),
+}
+
+
+class LazyGroup(TyperGroup):
+    """Lists COMMANDS without importing them; imports the one that is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """For listings only: a stand-in that knows its name and help."""
+        del ctx
+        known = COMMANDS.get(cmd_name)
+        return TyperCommand(cmd_name, help=known.help) if known else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in COMMANDS:
+            return args[0], COMMANDS[args[0]].load(args[0]), args[1:]
+        return super().resolve_command(ctx, args)
+
+
+root = typer.Typer(
+    cls=LazyGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Media libraries and playback positions, right on every device. "
+    "Exit codes: 0 done, 1 something differs or was refused, 2 wrong usage, 69 a service is away, "
+    "70 start me again, 78 configuration.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(version("playhead"))
+        raise typer.Exit
+
+
+@root.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    del version
+
+
+def main(args: list[str] | None = None) -> int:
+    """Run the command line ``args`` (of the process by default); returns its exit code.
+
+    Errors Playhead raises on purpose are one line on stderr. Anything else is a bug and shows its traceback.
+    """
+    try:
+        get_command(root).main(args=args, prog_name="playhead")
+    except PlayheadError as exc:
+        return complain(exc)
+    except BrokenPipeError:
+        # The reader went away (playhead … | head). Keep Python from complaining about it again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except SystemExit as exc:
+        return exc.code if isinstance(exc.code, int) else 0 if exc.code is None else 1
+    return 0
