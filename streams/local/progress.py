@@ -56,3 +56,5 @@ class BarProgress:
                 self._tasks -= 1
                 if not self._tasks:
                     self._bars.stop()
+                    for done in self._bars.task_ids:
+                        self._bars.remove_task(done)

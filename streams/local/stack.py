@@ -16,6 +16,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -84,6 +85,7 @@ class Stack:
         self._lock: IO[str] | None = None
         self._ports: dict[str, int] = {}
         self._services: dict[str, Service] = {}
+        self._adding = threading.Lock()
 
     def start(self) -> Addresses:
         """Fetch what is missing, start all wanted services side by side, wait until they answer.
@@ -114,14 +116,22 @@ class Stack:
         for service in self._services.values():
             service.kill()
 
-    def start_registry(self) -> str:
-        """Add the registry to a running stack if it is not there yet; its URL."""
-        if self._folder is None or PostgresServer.name not in self._services:
-            raise LocalStackError("The registry needs a running stack with postgres=True.")
-        if SchemaRegistry.name not in self._services:
-            self._services[SchemaRegistry.name] = self._make(SchemaRegistry)
-        self.registry.start()
-        return self.registry.url
+    def add(self, name: str) -> Service:
+        """Start one more service, and what it needs, on the running stack; one that runs is left as it is.
+
+        Raises LocalStackError when the stack is not started, ValueError for an unknown name.
+        """
+        kind = next((kind for kind in KINDS if kind.name == name), None)
+        if kind is None:
+            raise ValueError(f"unknown service {name!r}; known are {', '.join(kind.name for kind in KINDS)}")
+        if self._folder is None:
+            raise LocalStackError("The stack is not started.")
+        if kind is SchemaRegistry:
+            self.add(PostgresServer.name)
+        with self._adding:
+            service = self._services.setdefault(name, self._make(kind))
+        service.start()
+        return service
 
     def __enter__(self) -> Self:
         self.start()
