@@ -1,0 +1,84 @@
+"""What a projection is: a topic folded into rows of PostgreSQL, and the cache keys that fold makes stale."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import psycopg
+
+from schemas.events import Event, SourcePosition
+from schemas.topics import Topic
+
+E = TypeVar("E", bound=Event)
+Connection = psycopg.Connection[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Record(Generic[E]):
+    """One decoded record. ``log_epoch`` and ``offset`` are its version; ``timestamp`` is the log-append time, ms.
+
+    ``body`` are the bytes of its Avro body, without the wire format's header.
+    """
+
+    event: E
+    partition: int
+    offset: int
+    log_epoch: int
+    timestamp: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Invalidation:
+    """A cache key that is stale below ``(log_epoch, version)``; the rest is of the report that made it so."""
+
+    cache_key: str
+    log_epoch: int
+    partition: int
+    version: int
+    event_id: str
+    correlation_id: str
+    source_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """What a batch changed. ``stale`` counts records that were older than their row and changed nothing."""
+
+    invalidations: Sequence[Invalidation]
+    stale: int = 0
+
+
+class Projection(ABC, Generic[E]):
+    """Folds records of one topic into rows. Stateless between batches: PostgreSQL holds everything.
+
+    ``version`` is raised when the rows a record makes change, so that a rebuild is due.
+    """
+
+    name: ClassVar[str]
+    topic: ClassVar[Topic]
+    version: ClassVar[int]
+
+    @abstractmethod
+    def accept(self, key: bytes, event: Event, partition: int) -> E:
+        """``event`` when it belongs here. Raises Permanent when it and its key or place disagree."""
+
+    @abstractmethod
+    def cause(self, event: E) -> SourcePosition:
+        """The record that caused this one; within a partition causes of one topic id only rise."""
+
+    def prepare(self, connection: Connection) -> None:
+        """Called once for each new connection, outside a transaction."""
+
+    @abstractmethod
+    def fold(self, batch: Sequence[Record[E]], tx: Connection) -> Folded:
+        """Write what ``batch`` means in the open transaction ``tx``; never commit.
+
+        Within a partition the batch is in the order of the log. It may hold records that were folded before
+        (a replay, another owner's batch): those must change nothing, which version guards and rows unique by
+        position see to. No clock decides what a row says.
+        """

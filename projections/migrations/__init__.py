@@ -1,0 +1,1 @@
+"""Versioned changes of tables; what can be replaced at will (views, functions, grants) is in ../sql."""

@@ -1,0 +1,69 @@
+"""Roles and database, made once by somebody who may: the embedded stack, or an operator with a superuser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import psycopg
+from psycopg import sql
+
+from streams.runtime.errors import ConfigurationError
+from streams.runtime.settings import Role
+
+ROLES: tuple[Role, ...] = get_args(Role)
+_SQL = Path(__file__).with_name("sql")
+
+
+def login_of(role: Role) -> str:
+    """The PostgreSQL login of a role."""
+    return f"playhead_{role}"
+
+
+def create_roles(superuser: Mapping[str, Any] | str, passwords: Mapping[Role, str], database: str) -> None:
+    """Make every role (or set its password and settings again) and the database, owned by ``playhead_owner``.
+
+    ``superuser``: how to connect, to any database of the cluster. Repeating it changes nothing else, and
+    sessions that are open stay open. Passwords reach the server hashed, so they are in no server log.
+    Raises ConfigurationError when a password is missing.
+    """
+    missing = [role for role in ROLES if not passwords.get(role)]
+    if missing:
+        raise ConfigurationError(f"no password for database roles {', '.join(missing)}")
+    with _connect(superuser) as connection:
+        # Two callers at once would both find a role missing.
+        connection.execute("SELECT pg_advisory_lock(hashtext('playhead.create_roles'))")
+        known = {row[0] for row in connection.execute("SELECT rolname FROM pg_roles").fetchall()}
+        for role in ROLES:
+            login = login_of(role)
+            hashed = connection.pgconn.encrypt_password(
+                passwords[role].encode(), login.encode(), b"scram-sha-256"
+            ).decode()
+            verb = sql.SQL("ALTER" if login in known else "CREATE")
+            connection.execute(
+                sql.SQL("{} ROLE {} LOGIN PASSWORD {}").format(verb, sql.Identifier(login), sql.Literal(hashed))
+            )
+        connection.execute((_SQL / "roles.sql").read_text(encoding="utf-8"))
+        _create_database(connection, database)
+
+
+def _create_database(connection: psycopg.Connection[Any], database: str) -> None:
+    name, owner = sql.Identifier(database), sql.Identifier(login_of("owner"))
+    if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [database]).fetchone() is None:
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} OWNER {} ENCODING 'UTF8' TEMPLATE template0").format(name, owner)
+        )
+    connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(name))
+    for role in ROLES:
+        login = sql.Identifier(login_of(role))
+        connection.execute(sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(name, login))
+    # Batches are copied into a temporary table first.
+    projector = sql.Identifier(login_of("projector"))
+    connection.execute(sql.SQL("GRANT TEMPORARY ON DATABASE {} TO {}").format(name, projector))
+
+
+def _connect(conninfo: Mapping[str, Any] | str) -> psycopg.Connection[Any]:
+    if isinstance(conninfo, str):
+        return psycopg.connect(conninfo, autocommit=True)
+    return psycopg.connect(**{**conninfo, "autocommit": True})
