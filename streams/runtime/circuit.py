@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 
+from streams.runtime import logs
 from streams.runtime.clock import Clock
+
+_log = logs.get(__name__)
 
 
 class Circuit:
@@ -12,9 +15,11 @@ class Circuit:
     and its outcome closes the circuit or opens it again.
 
     Not thread-safe: one event loop uses it. Whoever got True from ``enter`` must report one outcome.
+    ``name`` is what the log calls the dependency when it goes and comes back.
     """
 
-    def __init__(self, clock: Clock, *, rest_s: float) -> None:
+    def __init__(self, name: str, clock: Clock, *, rest_s: float) -> None:
+        self._name = name
         self._clock = clock
         self._rest_s = rest_s
         self._open_until: float | None = None
@@ -30,10 +35,14 @@ class Circuit:
         return True
 
     def succeeded(self) -> None:
+        if self._open_until is not None:
+            _log.info("dependency is back", dependency=self._name)
         self._open_until = None
         self._trial = False
 
     def failed(self) -> None:
+        if self._open_until is None:
+            _log.warning("dependency is away", dependency=self._name)
         self._open_until = self._clock.monotonic() + self._rest_s
         self._trial = False
 

@@ -18,6 +18,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRe
 from streams.runtime.circuit import Circuit
 from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.errors import Unavailable
+from streams.runtime.quiet import quieted
 
 TIMEOUT_S = 2.0
 REST_S = 1.0
@@ -50,9 +51,10 @@ class Database:
         connections_max: int = CONNECTIONS_MAX,
         clock: Clock | None = None,
     ) -> None:
+        quieted("psycopg.pool")
         timeout_ms = int(timeout_s * 1000)
         self._timeout_s = timeout_s
-        self._circuit = Circuit(clock or SystemClock(), rest_s=REST_S)
+        self._circuit = Circuit("postgres", clock or SystemClock(), rest_s=REST_S)
         self._left_behind: set[asyncio.Task[Any]] = set()
         self._pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             kwargs={

@@ -12,7 +12,6 @@ that harmless. While the broker is away one call at a time tries it; the others 
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +26,7 @@ from streams.runtime import logs, metrics
 from streams.runtime.circuit import Circuit
 from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.errors import Permanent, Unavailable
+from streams.runtime.quiet import quieted
 
 REST_S = 1.0
 RECORDS_WAITING_MAX = 20_000
@@ -101,8 +101,8 @@ class KafkaPublisher:
         self._config = _config(client, timeout_s, records_waiting_max)
         self._timeout_s = timeout_s
         self._records_waiting_max = records_waiting_max
-        self._circuit = Circuit(clock or SystemClock(), rest_s=REST_S)
-        self._make = make or (lambda config: Producer(config, logger=logging.getLogger("librdkafka.publisher")))
+        self._circuit = Circuit("kafka", clock or SystemClock(), rest_s=REST_S)
+        self._make = make or (lambda config: Producer(config, logger=quieted("librdkafka.publisher")))
         self._line: _Line | None = None
 
     async def __aenter__(self) -> Self:

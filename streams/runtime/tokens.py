@@ -83,8 +83,10 @@ class PostgresTokens:
                 (token_hash,),
             )
             row = await cursor.fetchone()
+            if row is None:
+                return None
             # A scope of a newer build means nothing here and gives nothing.
-            return row and Principal(row[0], row[1], frozenset(Scope(s) for s in row[2] if s in set(Scope)), row[3])
+            return Principal(row[0], row[1], frozenset(s for s in Scope if s.value in row[2]), row[3])
 
         return await self._database.run(ask)
 

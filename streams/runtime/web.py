@@ -1,0 +1,187 @@
+"""One HTTP application for whatever routes a role has: errors, limits, health, metrics and who may call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.responses import JSONResponse, Response
+
+from streams.runtime import logs, metrics, problems
+from streams.runtime.edge import Edge, Limits
+from streams.runtime.errors import Unavailable
+from streams.runtime.problems import Problem
+from streams.runtime.tokens import Authenticator, Principal, Scope
+
+CHECK_TIMEOUT_S = 3.0
+_log = logs.get(__name__)
+
+Check = Callable[[], Awaitable[None]]
+"""Returns when a dependency is ready; raises Unavailable otherwise."""
+
+
+def build_app(
+    title: str,
+    *,
+    lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None = None,
+    limits: Limits | None = None,
+    checks: Mapping[str, Check] | None = None,
+    version: str = "1",
+    description: str = "",
+) -> FastAPI:
+    """An application without routes of its own but /healthz, /readyz, /metrics and /openapi.json.
+
+    Every error is problem+json, every answer carries X-Correlation-Id (``request.state.correlation_id``
+    inside), bodies are held to the limits. ``checks`` are asked by /readyz, each for at most CHECK_TIMEOUT_S.
+    """
+    app = FastAPI(
+        title=title,
+        version=version,
+        description=description,
+        lifespan=lifespan,
+        # Their pages load scripts from elsewhere; the document itself is served.
+        docs_url=None,
+        redoc_url=None,
+    )
+    problems.install(app)
+    app.add_middleware(Edge, limits=limits or Limits())
+    app.include_router(_health(dict(checks or {})))
+    return app
+
+
+def _health(checks: Mapping[str, Check]) -> APIRouter:
+    router = APIRouter(tags=["health"])
+    asking = _Readiness(checks)
+
+    @router.get("/healthz", summary="Is the process alive?")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @router.get("/readyz", summary="Are its dependencies there?", responses={503: {"description": "Some are away."}})
+    async def readyz() -> Response:
+        results = await asking.results()
+        ready = all(state == "ok" for state in results.values())
+        document = {"status": "ready" if ready else "waiting", "checks": results}
+        return JSONResponse(document, 200 if ready else 503, None if ready else {"Retry-After": "2"})
+
+    @router.get("/metrics", summary="Prometheus metrics")
+    async def metrics_text() -> Response:
+        return Response(generate_latest(metrics.REGISTRY), media_type=CONTENT_TYPE_LATEST)
+
+    return router
+
+
+class _Readiness:
+    """Asks the dependencies for all who want to know at the same time, so that nobody can make them busy."""
+
+    def __init__(self, checks: Mapping[str, Check]) -> None:
+        self._checks = checks
+        self._under_way: asyncio.Task[dict[str, str]] | None = None
+
+    async def results(self) -> dict[str, str]:
+        if self._under_way is None or self._under_way.done():
+            self._under_way = asyncio.create_task(self._ask_all())
+        # Shielded: one who goes away must not take the answer from the others.
+        return await asyncio.shield(self._under_way)
+
+    async def _ask_all(self) -> dict[str, str]:
+        answers = await asyncio.gather(*(_ask(check) for check in self._checks.values()))
+        return dict(zip(self._checks, answers, strict=True))
+
+
+async def _ask(check: Check) -> str:
+    try:
+        await asyncio.wait_for(check(), CHECK_TIMEOUT_S)
+    except Unavailable:
+        return "away"
+    except TimeoutError:
+        return "slow"
+    except Exception as exc:
+        # Readiness is a question, not work: whatever a check trips over, the answer is "no".
+        _log.error("readiness check failed", error_class=type(exc).__name__)
+        return "failed"
+    return "ok"
+
+
+PrincipalOf = Callable[[Request], AsyncIterator[Principal]]
+"""A FastAPI dependency."""
+
+
+class Guard:
+    """Who may call: ``Depends(guard(Scope.READ))`` gives the Principal or ends the request.
+
+    401 for anything but a valid token, 403 for a valid one without the scope, 503 when nobody can tell, 429
+    when one token has ``at_once_max`` requests under way.
+    """
+
+    def __init__(self, authenticator: Authenticator, *, at_once_max: int = 64) -> None:
+        self.authenticator = authenticator
+        self._at_once_max = at_once_max
+        self._at_once: Counter[str] = Counter()
+
+    def __call__(self, scope: Scope | str) -> PrincipalOf:
+        """A dependency that takes the token from ``Authorization: Bearer``."""
+        return self.reading(bearer, scope)
+
+    def with_path_token(self, scope: Scope | str) -> PrincipalOf:
+        """The same for senders that can't set headers: the token is the path parameter ``token``."""
+        return self.reading(lambda request: str(request.path_params["token"]), scope)
+
+    def reading(self, token_of: Callable[[Request], str | None], scope: Scope | str) -> PrincipalOf:
+        """The same with the token from wherever ``token_of`` finds it."""
+        wanted = Scope(scope)
+
+        async def principal(request: Request) -> AsyncIterator[Principal]:
+            found = await self.authenticator.authenticate(token_of(request))
+            request.state.principal = found
+            if not found.may(wanted):
+                raise Problem(403, "forbidden", f"This token lacks the scope {wanted.value}.")
+            if self._at_once[found.token_id] >= self._at_once_max:
+                raise Problem(
+                    429, "too_many_requests", "Too many requests of this token at once.", headers={"Retry-After": "1"}
+                )
+            self._at_once[found.token_id] += 1
+            try:
+                yield found
+            finally:
+                self._at_once[found.token_id] -= 1
+                if not self._at_once[found.token_id]:
+                    del self._at_once[found.token_id]
+
+        return principal
+
+
+def bearer(request: Request) -> str | None:
+    """The token of the Authorization header (RFC 6750), None when there is none."""
+    return header_token(request, "bearer")
+
+
+def header_token(request: Request, scheme: str) -> str | None:
+    """What the Authorization header says under ``scheme`` (lower case), None when it says something else."""
+    given, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if given.lower() == scheme else None
+
+
+def correlation_id(request: Request) -> str:
+    """The id every record, row and log line of this request carries."""
+    return str(request.state.correlation_id)
+
+
+PROBLEM_RESPONSES: Mapping[int | str, dict[str, Any]] = {
+    code: {"description": text, "content": {problems.MEDIA_TYPE: {"schema": {"type": "object"}}}}
+    for code, text in {
+        401: "No token, or none that counts.",
+        403: "The token lacks the scope.",
+        413: "Over a limit of size or number.",
+        415: "A content type or encoding that is not taken.",
+        422: "Nothing in the request can be used.",
+        429: "Too many requests at once.",
+        503: "A service it needs is away: nothing was accepted for sure, send it again after Retry-After seconds.",
+    }.items()
+}
+"""Documentation of the errors any route may answer, for ``responses=``."""
