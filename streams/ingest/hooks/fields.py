@@ -47,7 +47,7 @@ class Fields:
     def raw(self, name: str) -> object:
         """The value as it came, except that HTML entities of text are undone when asked for."""
         value = self._values.get(name.lower() if self._fold_case else name)
-        return html.unescape(value) if self._unescape and isinstance(value, str) else value
+        return _unescaped(value) if self._unescape and isinstance(value, str) else value
 
     def child(self, name: str) -> Fields:
         """The object under a name; an empty one when there is none."""
@@ -153,6 +153,13 @@ def _scaled(number: int | float, per_unit: float, name: str, reason: str) -> int
     if abs(scaled) > WHOLE_MAX:
         raise Refuse(reason, f"{name} is out of range")
     return round(scaled)
+
+
+def _unescaped(text: str) -> str:
+    try:
+        return html.unescape(text)
+    except ValueError:  # a character reference of thousands of digits
+        return text
 
 
 def checked_id(name: str, value: str) -> str | None:

@@ -80,7 +80,23 @@ CALLS: list[tuple[str, dict[str, str]]] = [
 
 odd_numbers = st.sampled_from([0, -1, 1, 2**31, 2**63, -(2**63) - 1, 10**400, 1.5, -0.0, 1e300, 1e18])
 odd_text = st.sampled_from(
-    ["", " ", "0", "True", "NaN", "1e400", "-5", "9" * 400, "\x00", "\ud800", "😀" * 300, "&#0;", "&#xD800;", "a" * 257]
+    [
+        "",
+        " ",
+        "0",
+        "True",
+        "NaN",
+        "1e400",
+        "-5",
+        "9" * 400,
+        "\x00",
+        "\ud800",
+        "😀" * 300,
+        "&#0;",
+        "&#xD800;",
+        "&#" + "9" * 5000,
+        "a" * 257,
+    ]
 )
 scalars = st.one_of(st.none(), st.booleans(), odd_numbers, odd_text, st.text(max_size=20), st.integers(), st.floats())
 values = st.recursive(

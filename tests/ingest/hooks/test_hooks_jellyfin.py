@@ -188,6 +188,13 @@ def test_html_entities_are_undone() -> None:
     assert report(jellyfin("PlaybackStart", DeviceId="dGVzdA&#x3D;&#x3D;")).device_id == "dGVzdA=="
 
 
+def test_character_reference_of_thousands_of_digits_is_left_alone() -> None:
+    added = one(jellyfin("ItemAdded", Name="&#" + "9" * 5_000 + ";"))
+    assert isinstance(added, Observation)
+    assert added.name == "&#" + "9" * 1022
+    assert reason(jellyfin("PlaybackStart", DeviceId="&#" + "9" * 5_000)) == "too_long"
+
+
 def test_quotes_escaped_twice_are_undone_in_names() -> None:
     added = one(jellyfin("ItemAdded", Name='The \\"Tin\\" Kite'))
     assert isinstance(added, Observation)

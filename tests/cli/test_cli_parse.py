@@ -1,0 +1,58 @@
+"""`playhead parse` as a command: files, standard input, exit codes, encodings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from streams.cli.parse import parse
+
+RUN = CliRunner()
+
+
+@pytest.fixture
+def app() -> typer.Typer:
+    app = typer.Typer()
+    app.command()(parse)
+    return app
+
+
+def report(**fields: object) -> bytes:
+    return json.dumps({"user": "mira", "media": "m", "kind": "stop", **fields}).encode()
+
+
+def test_file_is_printed_as_json_lines_with_all_fields(app: typer.Typer, tmp_path: Path) -> None:
+    file = tmp_path / "two reports.jsonl"
+    file.write_bytes(report() + b"\n" + b"oops\n")
+    result = RUN.invoke(app, ["native", str(file)])
+    assert result.exit_code == 0
+    first, second = (json.loads(line) for line in result.stdout.splitlines())
+    assert " ".join(first) == (
+        "type event_id source user media upstream_user upstream_media media_kind session_id device_id sequence "
+        "kind position_ms duration_ms occurred_at received_at automated failed played listened_ms origin"
+    )
+    assert set(second) == {"type", "reason", "detail"}
+
+
+def test_standard_input_is_read_for_a_dash(app: typer.Typer) -> None:
+    result = RUN.invoke(app, ["native", "-"], input=report(device_id="Küche 📺"))
+    assert json.loads(result.stdout)["device_id"] == "Küche 📺"
+
+
+def test_missing_file_and_unknown_format_exit_with_2_and_no_traceback(app: typer.Typer, tmp_path: Path) -> None:
+    for arguments in (["native", str(tmp_path / "none")], ["native", str(tmp_path)], ["gramophone", "-"]):
+        result = RUN.invoke(app, arguments, input=b"")
+        assert result.exit_code == 2
+        assert result.stdout == ""
+        assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff\x00", b"{" * 5_000])
+def test_unreadable_content_is_an_output_not_an_error(app: typer.Typer, body: bytes) -> None:
+    result = RUN.invoke(app, ["jellyfin", "-"], input=body)
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["type"] == "rejected"

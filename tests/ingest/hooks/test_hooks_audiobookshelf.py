@@ -1,0 +1,191 @@
+"""Audiobookshelf: sessions, progress and socket events, and each trap known of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from streams.ingest.hooks import Ignored, Observation, ParsedReport, Rejected, Result, parse
+from tests.ingest.hooks.payloads import SECRETS, encoded, progress, session, without
+
+
+def every(payload: object) -> list[Result]:
+    results = parse("audiobookshelf", encoded(payload))
+    assert not [secret for secret in SECRETS if secret in repr(results)]
+    return results
+
+
+def report(payload: object) -> ParsedReport:
+    (result,) = every(payload)
+    assert isinstance(result, ParsedReport), result
+    return result
+
+
+def reason(payload: object) -> str:
+    (result,) = every(payload)
+    assert isinstance(result, Ignored | Rejected), result
+    return result.reason
+
+
+def test_session_is_an_import_with_its_own_time_in_whole_ms() -> None:
+    assert report(session()) == ParsedReport(
+        kind="progress",
+        origin="import",
+        upstream_user="abs-user-1",
+        upstream_media="abs-item-1",
+        media_kind="audiobook",
+        session_id="5e551011-0000-4000-8000-00000000aaaa",
+        device_id="abs-phone",
+        position_ms=5_400_375,
+        duration_ms=30_000_125,
+        occurred_at=1_777_890_600_123,
+        listened_ms=900_500,
+    )
+
+
+def test_list_of_sessions_is_read_one_by_one_with_the_device_around_it() -> None:
+    bad = session(currentTime=-1)
+    bare = without(session(), "deviceInfo")
+    first, second, third = every({"sessions": [bare, bad, 17], "deviceInfo": {"deviceId": "around"}})
+    assert isinstance(first, ParsedReport)
+    assert first.device_id == "around"
+    assert isinstance(second, Rejected)
+    assert second.reason == "bad_position"
+    assert isinstance(third, Rejected)
+    assert third.reason == "bad_shape"
+
+
+def test_time_listened_is_a_delta_and_never_a_total() -> None:
+    assert reason({"currentTime": 20, "timeListened": 9, "duration": 91.75}) == "incomplete"
+    named = {"userId": "u", "libraryItemId": "i", "currentTime": 20, "timeListened": 9, "duration": 91.75}
+    assert report(named).listened_ms is None
+
+
+def test_session_without_user_is_rejected() -> None:
+    assert reason(without(session(), "userId")) == "no_user"
+
+
+def test_session_without_item_is_rejected() -> None:
+    assert reason(without(session(), "libraryItemId")) == "incomplete"
+
+
+def test_podcast_episode_is_named_with_its_show() -> None:
+    episode = report(session(mediaType="podcast", episodeId="ep-9"))
+    assert (episode.upstream_media, episode.media_kind) == ("abs-item-1/ep-9", "podcast")
+
+
+def test_session_and_progress_of_one_item_name_the_same_media() -> None:
+    assert report(session()).upstream_media == report(progress()).upstream_media
+
+
+def test_progress_object_is_a_client_s_progress() -> None:
+    assert report(progress()) == ParsedReport(
+        kind="progress",
+        origin="client",
+        upstream_user="abs-user-1",
+        upstream_media="abs-item-1",
+        media_kind="audiobook",
+        position_ms=5_400_375,
+        duration_ms=30_000_125,
+        occurred_at=1_777_890_600_123,
+    )
+
+
+def test_stale_progress_field_is_not_used() -> None:
+    assert report(progress(progress=0.99)).position_ms == 5_400_375
+
+
+def test_finished_progress_is_a_finish_when_it_was_last_updated() -> None:
+    finished = report(progress(isFinished=True, finishedAt=1_500_000_000_000))
+    assert (finished.kind, finished.played, finished.occurred_at) == ("finish", True, 1_777_890_600_123)
+
+
+def test_finished_progress_may_have_lost_its_position() -> None:
+    assert report(progress(isFinished=True, currentTime=None)).position_ms is None
+
+
+@pytest.mark.parametrize(
+    ("current_time", "expected"),
+    [(None, "no_position"), (-3, "bad_position"), ("abc", "bad_position"), (True, "bad_position")],
+)
+def test_values_the_server_stores_but_nobody_played_are_rejected(current_time: object, expected: str) -> None:
+    assert reason(progress(currentTime=current_time)) == expected
+
+
+def test_position_as_text_is_read() -> None:
+    assert report(progress(currentTime="15")).position_ms == 15_000
+
+
+def test_position_beyond_30_days_is_rejected() -> None:
+    assert reason(progress(currentTime=30 * 24 * 3600 + 1)) == "bad_position"
+
+
+def test_duration_zero_is_unknown() -> None:
+    assert report(progress(duration=0)).duration_ms is None
+
+
+def test_reading_an_e_book_is_ignored() -> None:
+    assert reason(progress(duration=0, ebookLocation="epubcfi(/6/4)", ebookProgress=0.2)) == "ebook"
+
+
+def test_socket_event_of_progress_carries_its_session() -> None:
+    event = {
+        "event": "user_item_progress_updated",
+        "data": {"id": "mp-77", "sessionId": "s-5", "deviceDescription": "x / y", "data": progress()},
+    }
+    assert (report(event).session_id, report(event).position_ms) == ("s-5", 5_400_375)
+
+
+def test_user_updated_tells_its_newest_progress_and_no_token() -> None:
+    older = progress(libraryItemId="other", lastUpdate=1_700_000_000_000)
+    event = {
+        "event": "user_updated",
+        "data": {"id": "abs-user-1", "token": SECRETS[1], "mediaProgress": [older, progress()]},
+    }
+    assert report(event).upstream_media == "abs-item-1"
+
+
+def test_user_updated_without_progress_is_ignored() -> None:
+    assert reason({"event": "user_updated", "data": {"id": "u", "token": SECRETS[1]}}) == "no_news"
+
+
+def test_library_events_are_observations() -> None:
+    item = {"id": "i-1", "mediaType": "book", "media": {"metadata": {"title": "Rope", "isbn": None, "asin": "B0"}}}
+    assert every({"event": "items_added", "data": [item, {"id": "i-2"}]}) == [
+        Observation(change="added", upstream_media="i-1", name="Rope", item_kind="book", provider_ids={"asin": "B0"}),
+        Observation(change="added", upstream_media="i-2"),
+    ]
+    assert every({"event": "item_removed", "data": {"id": "i-3"}}) == [
+        Observation(change="removed", upstream_media="i-3")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        ({"event": "task_finished", "data": {}}, "no_news"),
+        ({"event": "user_session_closed", "data": "s-1"}, "no_news"),
+        ({"event": "balloon_popped", "data": {}}, "unknown_event"),
+        ({"event": "item_added", "data": None}, "no_media"),
+        ({"event": "user_item_progress_updated", "data": None}, "bad_shape"),
+        ({"sessions": []}, "nothing_in_it"),
+        ({"sessions": [{}] * 1001}, "too_many"),
+        ({}, "bad_shape"),
+        (7, "bad_shape"),
+        ({"title": "T v2.36.0", "body": "B", "urls": []}, "incomplete"),
+    ],
+)
+def test_the_rest_does_nothing(payload: object, expected: str) -> None:
+    assert reason(payload) == expected
+
+
+def test_progress_lists_of_the_api_are_read_one_by_one() -> None:
+    assert [type(result) for result in every({"mediaProgress": [progress(), progress(userId=None)]})] == [
+        ParsedReport,
+        Rejected,
+    ]
+    assert len(every([progress(), progress()])) == 2
+
+
+@pytest.mark.parametrize("total", [-5, "much", None])
+def test_unusable_listening_time_costs_no_position(total: object) -> None:
+    assert report(session(timeListening=total)).listened_ms is None
