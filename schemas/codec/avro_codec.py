@@ -4,6 +4,8 @@ fastavro reads what it is given: it stops short of the end without a word, widen
 longer varints. So every decode demands that all bytes were used, and every value, on both ways, is held to the
 checks below, which are derived from the schema. Nothing in our schemas can expand: no recursive type, no array
 of nothing (``schemas/rules.py`` refuses both), so what a body can make grow is bounded by its own length.
+Tolerated, since the value is the same: counts written as negative block counts, over-long varints, any non-zero
+byte for true, and a union branch counted from the end. What we write is always the canonical form.
 """
 
 from __future__ import annotations
