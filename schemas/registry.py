@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Self
 
-import httpx
+import httpx2
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 
@@ -234,7 +234,8 @@ def _answers() -> Iterator[None]:
         if status not in _OBJECTIONS or (status in _TRY_LATER and exc.error_code not in _NOT_FOUND):
             raise RegistryAway(f"the schema registry failed: {_short(exc)}") from exc
         raise RegistryMismatch(f"the schema registry refused: {_short(exc)}") from exc
-    except (httpx.HTTPError, OSError) as exc:
+    # confluent-kafka speaks HTTP through httpx2, whose errors are not those of httpx.
+    except (httpx2.HTTPError, OSError) as exc:
         raise RegistryAway(f"the schema registry does not answer: {_short(exc)}") from exc
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         # The client parses answers without checking them; these are what it trips over.
