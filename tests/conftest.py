@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from streams.local import PostgresAddress, Stack
+from streams.local import PostgresAddress, PostgresServer, Stack
+from streams.local.unprivileged import external_data
 from tests.stack import (
     RUN_VARIABLE,
     Database,
@@ -109,4 +111,7 @@ def private_stack() -> Iterator[Callable[..., Stack]]:
 
     yield start
     for made in stacks:
+        outside = None if not made.started else external_data(made.folder / PostgresServer.name)
         made.stop()
+        if outside is not None:
+            shutil.rmtree(outside, ignore_errors=True)

@@ -26,12 +26,9 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
-
-import psutil
 
 from streams.local import PostgresAddress, Stack
 from streams.local.processes import ProcessMark, wait_until
@@ -148,7 +145,8 @@ def request(run: Path, name: str) -> None:
     with (run / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if ProcessMark.read(run / "server") is None:
-            subprocess.run([sys.executable, str(Path(__file__).resolve()), str(run)], check=True)
+            root = Path(__file__).resolve().parents[1]
+            subprocess.run([sys.executable, "-m", "tests.stack", str(run)], check=True, cwd=root)
 
 
 def wait_for(run: Path, name: str) -> str:
@@ -285,6 +283,4 @@ def create_database(address: PostgresAddress) -> Database:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    with suppress(psutil.NoSuchProcess):
-        main()
+    main()

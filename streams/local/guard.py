@@ -14,11 +14,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import psutil
 
 GRACE_S = 15.0
+POLL_S = 0.05
 
 
 class Guard:
@@ -80,7 +82,7 @@ def main() -> None:
                     continue
             case ["-", pid]:
                 watched.pop(int(pid), None)
-    members: list[psutil.Process] = []
+    roots, members = [], []
     for process, how in watched.values():
         try:
             members += [process, *process.children(recursive=True)]
@@ -88,11 +90,24 @@ def main() -> None:
             process.send_signal(how)
         except psutil.NoSuchProcess:
             continue
-    for process in psutil.wait_procs(members, timeout=GRACE_S)[1]:
+        roots.append(process)
+    deadline = time.monotonic() + GRACE_S
+    while any(_lives(process) for process in roots) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    # Who did not end, and children that outlived their parent.
+    for process in members:
         try:
             process.kill()
         except psutil.NoSuchProcess:
             continue
+
+
+def _lives(process: psutil.Process) -> bool:
+    # A zombie has ended; its owner, which may wait for this guard, has only not asked for its exit code.
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 if __name__ == "__main__":

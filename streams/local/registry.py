@@ -57,6 +57,10 @@ class SchemaRegistry(Service):
             environment={
                 "QUARKUS_HTTP_HOST": LOOPBACK,
                 "QUARKUS_HTTP_PORT": str(self.port),
+                # A second listener (health, metrics), by default on every interface at port 9000, which can't be
+                # turned off; nobody uses it, so any free port will do.
+                "QUARKUS_MANAGEMENT_HOST": LOOPBACK,
+                "QUARKUS_MANAGEMENT_PORT": "0",
                 "APICURIO_STORAGE_KIND": "sql",
                 "APICURIO_STORAGE_SQL_KIND": "postgresql",
                 "APICURIO_DATASOURCE_URL": f"jdbc:postgresql://{address.host}:{address.port}/{DATABASE}",

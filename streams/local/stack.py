@@ -143,6 +143,11 @@ class Stack:
         self.stop()
 
     @property
+    def started(self) -> bool:
+        """Whether the folder is ours: from `start` to `stop`, even while services are killed."""
+        return self._folder is not None
+
+    @property
     def folder(self) -> Path:
         """The folder in use. Raises LocalStackError when the stack is not started."""
         if self._folder is None:
@@ -159,6 +164,11 @@ class Stack:
             registry_url=self.registry.url if SchemaRegistry.name in services else None,
             valkey_url=self.valkey.url if ValkeyServer.name in services else None,
         )
+
+    @property
+    def services(self) -> Mapping[str, Service]:
+        """The started stack's services by name, running or not."""
+        return dict(self._services)
 
     @property
     def kafka(self) -> KafkaBroker:
