@@ -42,18 +42,25 @@ class Contract:
         """
         try:
             ids = SchemaIds(settings.schema_ids_file)
-            if settings.registry.url is None:
-                return cls(ids, None)
-            registry = Registry(settings.registry.url, ids, timeout_s=settings.registry.timeout_s)
-            for name in registry.confirm():
-                log.warning("schema_not_registered", schema=name, advice="run 'playhead schemas register'")
         except RegistryMismatch as exc:
             raise ConfigurationError(str(exc)) from exc
         except OSError as exc:
-            raise ConfigurationError(f"{settings.schema_ids_file} can't be kept: {exc.strerror}") from exc
+            raise ConfigurationError(f"{settings.schema_ids_file} can't be read: {exc.strerror}") from exc
+        if settings.registry.url is None:
+            return cls(ids, None)
+        registry = Registry(settings.registry.url, ids, timeout_s=settings.registry.timeout_s)
+        try:
+            for name in registry.confirm():
+                log.warning("schema_not_registered", schema=name, advice="run 'playhead schemas register'")
         except RegistryAway as exc:
             # Known ids keep their meaning without the registry; restarts must not need it.
             log.warning("registry_away_at_start", error=str(exc), known_ids=len(ids.learned()))
+        except RegistryMismatch as exc:
+            registry.close()
+            raise ConfigurationError(str(exc)) from exc
+        except OSError as exc:
+            registry.close()
+            raise ConfigurationError(f"{settings.schema_ids_file} can't be kept: {exc.strerror}") from exc
         return cls(ids, registry)
 
     def close(self) -> None:
