@@ -76,7 +76,7 @@ class Projection(ABC, Generic[E]):
 
     @abstractmethod
     def fold(self, batch: Sequence[Record[E]], tx: Connection) -> Folded:
-        """Write what ``batch`` means in the open transaction ``tx``; never commit.
+        """Write what ``batch`` means in the open transaction ``tx``, once in each; never commit.
 
         Within a partition the batch is in the order of the log. It may hold records that were folded before
         (a replay, another owner's batch): those must change nothing, which version guards and rows unique by

@@ -70,13 +70,13 @@ CREATE TABLE model.offsets (
     log_epoch bigint NOT NULL DEFAULT 1,
     next_offset bigint NOT NULL DEFAULT 0,
     adopting boolean NOT NULL DEFAULT false,
-    last_causes jsonb NOT NULL DEFAULT '{}',
+    last_causes json NOT NULL DEFAULT '{}',
     updated_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (projection, topic, partition)
 );
 COMMENT ON COLUMN model.offsets.topic_id IS 'null until the first assignment, and after an operator adopted another log';
 COMMENT ON COLUMN model.offsets.adopting IS 'an operator said: begin at the start of whatever log there is';
-COMMENT ON COLUMN model.offsets.last_causes IS 'topic id of a cause → [offset, index] of the newest one applied';
+COMMENT ON COLUMN model.offsets.last_causes IS 'topic id of a cause → [offset, index] of the newest one applied; json, not jsonb: the order tells age';
 
 CREATE TABLE model.breakers (
     consumer text PRIMARY KEY,

@@ -1,0 +1,176 @@
+"""The playback projection: decisions to progress, history, plays, listening time and explanations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from projections.base import Connection, Folded, Invalidation, Projection, Record
+from projections.models import playback_sql as sql
+from projections.models.playback_rows import (
+    LOGGED_AT_MAX,
+    VERDICTS,
+    changes_state,
+    continue_key,
+    event_key,
+    in_history,
+    logged_day,
+    minute_key,
+    progress_key,
+    result_hash,
+)
+from schemas.events import Conflict, Event, Pending, PlaybackDecided, SourcePosition
+from schemas.placement import partition_of, playback_key
+from schemas.topics import PLAYBACK_DECIDED
+from streams.runtime.errors import Permanent
+
+Key = tuple[str, str]
+
+
+class PlaybackProjection(Projection[PlaybackDecided]):
+    """playback.decided to model.playback_progress, progress_history, plays, listening_time, processed_events."""
+
+    name = "playback"
+    topic = PLAYBACK_DECIDED
+    version = 1
+
+    def accept(self, key: bytes, event: Event, partition: int) -> PlaybackDecided:
+        if not isinstance(event, PlaybackDecided):
+            raise Permanent(f"a {type(event).__name__} is no decision", cause="wrong_event")
+        try:
+            expected = playback_key(event.user_ref, event.media_id)
+        except ValueError as exc:
+            raise Permanent(str(exc), cause="invalid_value") from exc
+        if key != expected:
+            raise Permanent("the key is not user_ref:media_id of the payload", cause="key_mismatch")
+        if partition_of(event.user_ref.encode(), self.topic.partitions) != partition:
+            raise Permanent("the person's records belong in another partition", cause="wrong_partition")
+        if event.cause.partition != partition:
+            raise Permanent("the report it decides is of another partition", cause="wrong_partition")
+        if event.verdict not in VERDICTS or not 0 <= event.logged_at <= LOGGED_AT_MAX:
+            raise Permanent("an unknown verdict, or a log-append time outside the calendar", cause="invalid_value")
+        if event.cause.offset < 0 or event.cause.index < 0:
+            raise Permanent("the cause is no position", cause="invalid_value")
+        return event
+
+    def cause(self, event: PlaybackDecided) -> SourcePosition:
+        return event.cause
+
+    def prepare(self, connection: Connection) -> None:
+        connection.execute(sql.CREATE_STAGE.encode())
+
+    def fold(self, batch: Sequence[Record[PlaybackDecided]], tx: Connection) -> Folded:
+        newest, moved = _per_key(batch)
+        with tx.cursor().copy(sql.COPY_STAGE.encode()) as copy:
+            for record in batch:
+                key = (record.event.user_ref, record.event.media_id)
+                copy.write_row(_stage_row(record, newest.get(key) is record, moved.get(key)))
+        with tx.pipeline():
+            for statement in (sql.INSERT_PROCESSED, sql.INSERT_HISTORY, sql.INSERT_PLAYS, sql.INSERT_LISTENING):
+                tx.execute(statement.encode())
+            written = tx.execute(sql.UPSERT_PROGRESS.encode())
+        applied: list[Key] = written.fetchall()
+        return Folded(_invalidations([newest[key] for key in applied]), stale=len(newest) - len(applied))
+
+
+def _per_key(
+    batch: Sequence[Record[PlaybackDecided]],
+) -> tuple[dict[Key, Record[PlaybackDecided]], dict[Key, PlaybackDecided]]:
+    """Of each key: its newest record with an effect, and the last report that moved position, phase or epoch."""
+    newest: dict[Key, Record[PlaybackDecided]] = {}
+    moved: dict[Key, PlaybackDecided] = {}
+    for record in batch:
+        event = record.event
+        if changes_state(event):
+            newest[event.user_ref, event.media_id] = record
+            if event.position_moved:
+                moved[event.user_ref, event.media_id] = event
+    return newest, moved
+
+
+def _invalidations(written: Sequence[Record[PlaybackDecided]]) -> list[Invalidation]:
+    """One for each progress row written and one for each person's lists, each with its newest version."""
+    found: dict[str, Record[PlaybackDecided]] = {}
+    for record in sorted(written, key=lambda record: (record.log_epoch, record.offset)):
+        event = record.event
+        found[progress_key(event.user_ref, event.media_id)] = record
+        found[continue_key(event.user_ref)] = record
+    return [
+        Invalidation(
+            cache_key=key,
+            log_epoch=record.log_epoch,
+            partition=record.partition,
+            version=record.offset,
+            event_id=record.event.event_id,
+            correlation_id=record.event.correlation_id,
+            source_id=record.event.source_id,
+            reason=f"{record.event.kind} {record.event.verdict}",
+        )
+        for key, record in sorted(found.items())
+    ]
+
+
+def _stage_row(record: Record[PlaybackDecided], newest: bool, moved: PlaybackDecided | None) -> tuple[Any, ...]:
+    """In the order of sql.STAGE_COLUMNS."""
+    event, cause = record.event, record.event.cause
+    return (
+        cause.topic_id,
+        cause.partition,
+        cause.offset,
+        cause.index,
+        record.partition,
+        record.log_epoch,
+        record.offset,
+        event.event_id,
+        event.correlation_id,
+        event.source_id,
+        event.user_ref,
+        event.media_id,
+        event.kind,
+        event.origin,
+        event.occurred_at,
+        event.received_at,
+        event.logged_at,
+        logged_day(event),
+        event.report_session_id,
+        event.report_device_id,
+        event.report_position_ms,
+        event.report_event_time,
+        event.verdict,
+        event.reason,
+        list(event.notes),
+        event.position_moved,
+        event.play_counted,
+        event.play_epoch,
+        event.listened_added_ms,
+        event_key(event),
+        result_hash(record.body),
+        in_history(event),
+        minute_key(event),
+        event.media_kind,
+        event.epoch,
+        event.epoch_started_at,
+        event.phase,
+        event.position_ms,
+        event.resume_position_ms,
+        event.duration_ms,
+        event.played,
+        event.play_count,
+        event.last_played_at,
+        event.listened_ms,
+        event.event_time,
+        event.session_id,
+        event.device_id,
+        _json(event.pending),
+        _json(event.conflict),
+        newest,
+        moved.event_id if moved and newest else None,
+        moved.report_event_time if moved and newest else None,
+        moved.report_device_id if moved and newest else None,
+    )
+
+
+def _json(value: Pending | Conflict | None) -> str | None:
+    return None if value is None else json.dumps(asdict(value))

@@ -1,0 +1,39 @@
+"""The outbox: what became stale, written in the transaction that made it so, so that neither exists alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from projections.base import Connection, Invalidation
+
+CHANNEL = "playhead_outbox"
+"""PostgreSQL channel that wakes the relay; delivered at commit."""
+
+_COPY = (
+    b"COPY model.outbox (cache_key, model_epoch, log_epoch, partition, version, correlation_id, event_id, source_id,"
+    b" reason) FROM STDIN"
+)
+
+
+def write(tx: Connection, invalidations: Sequence[Invalidation]) -> None:
+    """Add ``invalidations`` under the model epoch of now, and wake the relay when ``tx`` commits."""
+    if not invalidations:
+        return
+    row = tx.execute("SELECT model_epoch FROM model.epoch").fetchone()
+    assert row is not None
+    with tx.cursor().copy(_COPY) as copy:
+        for one in invalidations:
+            copy.write_row(
+                (
+                    one.cache_key,
+                    row[0],
+                    one.log_epoch,
+                    one.partition,
+                    one.version,
+                    one.correlation_id,
+                    one.event_id,
+                    one.source_id,
+                    one.reason,
+                )
+            )
+    tx.execute(f"NOTIFY {CHANNEL}".encode())

@@ -1,0 +1,103 @@
+"""Producing from a plain loop: hand over, wait for every acknowledgement, or say Unavailable."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from schemas.topics import DEAD_LETTER_BYTES_MAX
+from streams.runtime.errors import ConfigurationError, Permanent, Unavailable
+from streams.runtime.publisher import Record
+from streams.runtime.settings import KafkaSettings
+
+DELIVERY_TIMEOUT_S = 10.0
+_DENIED = frozenset(
+    {
+        KafkaError._AUTHENTICATION,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+_TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD})
+
+
+class Outlet:
+    """An idempotent producer for batches that must be durable before the next step. Not thread-safe."""
+
+    def __init__(self, kafka: KafkaSettings) -> None:
+        self._config: dict[str, Any] = {
+            **kafka.client(),
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": 1,
+            "compression.type": "lz4",
+            "delivery.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000),
+            "message.max.bytes": 2 * DEAD_LETTER_BYTES_MAX,
+            # One record at the limit of its topic must not share a batch with others.
+            "batch.size": 128 * 1024,
+            "allow.auto.create.topics": False,
+        }
+        self._producer: Producer | None = None
+
+    def publish(self, records: Sequence[Record]) -> None:
+        """Return when all in-sync replicas have every record, in the order given per partition.
+
+        Raises Unavailable when any is in doubt (all must be published again), ConfigurationError when Kafka
+        denies it, Permanent when a record is over its topic's limit.
+        """
+        if not records:
+            return
+        producer = self._producer or Producer(self._config, logger=logging.getLogger("librdkafka.outlet"))
+        self._producer = producer
+        errors: list[KafkaError] = []
+        left = len(records)
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            nonlocal left
+            left -= 1
+            if error is not None:
+                errors.append(error)
+
+        try:
+            for record in records:
+                while True:
+                    try:
+                        producer.produce(
+                            record.topic,
+                            value=record.value,
+                            key=record.key,
+                            partition=record.partition,
+                            headers=list(record.headers),
+                            on_delivery=delivered,
+                        )
+                        break
+                    except BufferError:
+                        producer.poll(0.1)
+            # librdkafka reports every record, delivered or not, by its delivery timeout.
+            producer.flush(DELIVERY_TIMEOUT_S + 5.0)
+        except KafkaException as exc:
+            errors.append(exc.args[0])
+        if errors or left:
+            self.close()
+            raise _judged(errors)
+
+    def close(self) -> None:
+        """Forget the producer and what it has not delivered: after an error it may be of no use any more."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge()
+            producer.flush(1.0)
+
+
+def _judged(errors: Sequence[KafkaError]) -> Exception:
+    codes = {error.code(): error for error in errors}
+    for code in codes.keys() & _DENIED:
+        return ConfigurationError(f"Kafka refused to take records: {codes[code].str()}")
+    for code in codes.keys() & _TOO_LARGE:
+        return Permanent(f"Kafka refused a record: {codes[code].name()}", cause="too_large")
+    names = ", ".join(sorted(error.name() for error in codes.values())) or "no acknowledgement in time"
+    return Unavailable(f"Kafka did not acknowledge: {names}")
