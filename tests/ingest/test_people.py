@@ -1,0 +1,109 @@
+"""People at the door: one user_ref each, acknowledged before it is used."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from schemas.placement import partition_of
+from streams.ingest.people import STALE_S, People, identity_key
+from streams.runtime.clock import FakeClock
+from streams.runtime.database import DatabaseAway
+from streams.runtime.publisher import BrokerAway, Record
+from tests.ingest.fakes import HASH_KEY, FakePeople, FakePublisher
+
+
+def house(store: FakePeople, publisher: FakePublisher, clock: FakeClock | None = None) -> People:
+    return People(store, publisher, HASH_KEY, clock or FakeClock())
+
+
+def test_a_new_person_is_acknowledged_in_identity_users_under_a_keyed_hash() -> None:
+    store, publisher = FakePeople({"home"}), FakePublisher()
+    refs = asyncio.run(house(store, publisher).refs("home", ["ana@example.org"]))
+    [record] = publisher.records
+    assert (record.topic, record.value.decode()) == ("identity.users", refs["ana@example.org"])
+    assert record.key == identity_key(HASH_KEY, "home", "ana@example.org")
+    assert record.partition == partition_of(record.key)
+    assert b"ana" not in record.key + record.value
+    assert len(refs["ana@example.org"]) == 32
+    assert store.rows["home", "ana@example.org"].published
+
+
+def test_the_hash_depends_on_key_source_and_user() -> None:
+    keys = {
+        identity_key(HASH_KEY, "home", "ana"),
+        identity_key(b"another-key-of-16", "home", "ana"),
+        identity_key(HASH_KEY, "homea", "na"),
+        identity_key(HASH_KEY, "home", "anb"),
+    }
+    assert len(keys) == 4
+
+
+def test_a_person_kafka_did_not_acknowledge_is_not_used_and_is_tried_again() -> None:
+    store, publisher = FakePeople({"home"}), FakePublisher()
+    people = house(store, publisher)
+    publisher.away = True
+    with pytest.raises(BrokerAway):
+        asyncio.run(people.refs("home", ["ana"]))
+    kept = store.rows["home", "ana"]
+    assert not kept.published
+    publisher.away = False
+    assert asyncio.run(people.refs("home", ["ana"])) == {"ana": kept.user_ref}
+    assert [record.value.decode() for record in publisher.records] == [kept.user_ref]
+
+
+def test_two_doors_meeting_one_person_at_the_same_time_agree() -> None:
+    store, publisher = FakePeople({"home"}), FakePublisher()
+    first, second = house(store, publisher), house(store, publisher)
+    met: list[dict[str, str]] = []
+
+    def second_comes_in_between(records: Sequence[Record]) -> None:
+        publisher.on_publish = lambda records: None
+        refs = second.refs("home", ["ana"])
+        with pytest.raises(StopIteration) as done:
+            refs.send(None)
+        met.append(done.value.value)
+
+    publisher.on_publish = second_comes_in_between
+    met.append(asyncio.run(first.refs("home", ["ana"])))
+    assert met[0] == met[1]
+    assert len(store.rows) == 1
+    assert {record.value.decode() for record in publisher.records} == {met[0]["ana"]}
+
+
+def test_a_remembered_person_costs_no_question_and_passes_while_the_database_is_away() -> None:
+    store, publisher, clock = FakePeople({"home"}), FakePublisher(), FakeClock()
+    people = house(store, publisher, clock)
+    refs = asyncio.run(people.refs("home", ["ana"]))
+    asked = store.database.calls
+    assert asyncio.run(people.refs("home", ["ana"])) == refs
+    assert store.database.calls == asked
+    store.database.away = True
+    clock.advance(int(STALE_S * 1000) - 1)
+    assert asyncio.run(people.refs("home", ["ana"])) == refs
+    with pytest.raises(DatabaseAway):
+        asyncio.run(people.refs("home", ["ana", "ben"]))
+    clock.advance(1)
+    with pytest.raises(DatabaseAway):
+        asyncio.run(people.refs("home", ["ana"]))
+
+
+def test_a_changed_user_ref_is_noticed() -> None:
+    store, publisher, clock = FakePeople({"home"}), FakePublisher(), FakeClock()
+    people = house(store, publisher, clock)
+    refs = asyncio.run(people.refs("home", ["ana", "ben"]))
+    store.rows["home", "ana"] = store.rows["home", "ben"]  # an operator linked the two accounts
+    clock.advance(60_000)
+    assert asyncio.run(people.refs("home", ["ana"])) == {"ana": refs["ben"]}
+
+
+def test_asking_for_the_known_makes_nobody() -> None:
+    store, publisher = FakePeople({"home"}), FakePublisher()
+    people = house(store, publisher)
+    refs = asyncio.run(people.refs("home", ["ana"]))
+    publisher.records.clear()
+    assert asyncio.run(people.known("home", ["ana", "ben"])) == refs
+    assert set(store.rows) == {("home", "ana")}
+    assert publisher.records == []
