@@ -1,0 +1,255 @@
+"""What an agent receives: consecutive records of one source partition, one transaction.
+
+A batch only collects. Outputs wait in a list and writes in overlays until the agent comes back for
+the next batch; then the unit commits them together, or drops them and delivers the same records again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from types import TracebackType
+from typing import Protocol
+
+from confluent_kafka import Message
+
+from .changelog import changelog_name
+from .config import NAME, EngineConfig
+from .errors import Crash, PermanentError, Refused
+from .overlay import Overlay, Rows, Undo
+from .ports import Headers, Output
+from .position import SOURCE_POSITION, SourcePosition
+
+Prefetch = Callable[[Message], bytes | None]
+RawOutput = tuple[str, bytes | None, bytes | None, int, list[tuple[str, bytes]]]
+#: librdkafka's "let the partitioner choose".
+ANY_PARTITION = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """A declared table. ``prefetch`` names the row a record will need, by default that of its key."""
+
+    name: str
+    changelog: str
+    prefetch: Prefetch | None = None
+
+    @classmethod
+    def of(cls, group: str, name: str, prefetch: Prefetch | None = None) -> TableSpec:
+        """Raises Refused when ``name`` cannot be part of a topic name."""
+        if not NAME.fullmatch(name):
+            raise Refused(f"table {name!r}: letters, digits, dot, dash and underscore only")
+        return cls(name, changelog_name(group, name), prefetch)
+
+    @property
+    def prefix(self) -> bytes:
+        """Where the table's rows lie in the unit's store."""
+        return self.name.encode("ascii") + b"\0"
+
+
+class BatchState(Enum):
+    QUEUED = auto()  # delivered, the agent has not taken it
+    STARTED = auto()  # the agent works on it
+    FINISHED = auto()  # the agent came back; it commits
+    DROPPED = auto()  # superseded or taken back; must not be started any more
+
+
+class BatchOwner(Protocol):
+    """Who delivered the batch and wants to hear when the agent is done with it."""
+
+    def started(self, batch: Batch) -> None: ...
+
+    def finished(self, batch: Batch) -> None: ...
+
+
+class Batch:
+    """Attributes: ``topic``, ``topic_id``, ``partition``, ``records``, ``attempt`` (deliveries, from 1).
+
+    Iterating yields the records in order and makes each the one that outputs are attributed to, as
+    ``guard`` does.
+    """
+
+    __slots__ = (
+        "_config", "_counts", "_guard", "_header_head", "_journal", "_offset", "_rows",
+        "attempt", "dead", "guarded", "outputs", "overlays", "owner", "partition", "records",
+        "since", "state", "topic", "topic_id",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        config: EngineConfig,
+        rows: Rows,
+        owner: BatchOwner,
+        topic: str,
+        topic_id: str,
+        partition: int,
+        records: Sequence[Message],
+        attempt: int = 1,
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.records = records
+        self.attempt = attempt
+        self.owner = owner
+        self.state = BatchState.QUEUED
+        self.since = 0.0
+        self.outputs: list[RawOutput] = []
+        self.overlays: dict[str, Overlay] = {}
+        #: How many records were guarded, and which of those (counted from 0) became dead letters.
+        self.guarded = 0
+        self.dead: list[int] = []
+        self._config = config
+        self._rows = rows
+        self._journal: list[Undo] = []
+        self._guard: _Guard | None = None
+        self._offset: int | None = None
+        self._counts: dict[int, int] = {}
+        self._header_head = f"{topic}/{topic_id}/{partition}/"
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[Message]:
+        for record in self.records:
+            self._offset = record.offset()
+            yield record
+        self._offset = None
+
+    @property
+    def next_offset(self) -> int:
+        """The source offset after this batch."""
+        return _offset(self.records[-1]) + 1
+
+    def position(self, record: Message, index: int) -> SourcePosition:
+        """Return the position of output ``index`` of ``record``."""
+        return SourcePosition(self.topic, self.topic_id, self.partition, _offset(record), index)
+
+    def guard(self, record: Message) -> _Guard:
+        """Process ``record`` inside ``with``; a permanent error then costs only this record.
+
+        On PermanentError (or a type of ``permanent_errors``) its writes and outputs are undone and its
+        dead letter joins the transaction. Any other exception passes through and ends the worker.
+        Guards do not nest.
+        """
+        return _Guard(self, record)
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        partition: int | None = None,
+        headers: Headers | Sequence[tuple[str, bytes]] = (),
+        *,
+        record: Message | None = None,
+    ) -> SourcePosition:
+        """Produce in the batch's transaction; the returned position is added as a header.
+
+        ``record`` is the cause; inside ``guard`` or while iterating the batch it is known. Raises
+        RuntimeError when there is none. ``partition`` ``None``: murmur2 of the key.
+        """
+        offset = self._offset if record is None else _offset(record)
+        if offset is None:
+            raise RuntimeError("send() needs the record it is caused by: use guard(), iterate the batch "
+                               "or pass record=")
+        index = self._counts.get(offset, 0)
+        self._counts[offset] = index + 1
+        head = f"{self._header_head}{offset}/{index}"
+        self.outputs.append(
+            (
+                topic,
+                value,
+                key,
+                ANY_PARTITION if partition is None else partition,
+                [*headers, (SOURCE_POSITION, head.encode("ascii"))],
+            )
+        )
+        return SourcePosition(self.topic, self.topic_id, self.partition, offset, index)
+
+    def overlay(self, table: TableSpec) -> Overlay:
+        """Return the view of ``table``; the first call of a batch fetches the rows of all its records."""
+        overlay = self.overlays.get(table.name)
+        if overlay is None:
+            overlay = Overlay(self._rows, table.prefix, table.changelog, self._keys(table.prefetch))
+            if self._guard is not None:
+                overlay.journal = self._journal
+            self.overlays[table.name] = overlay
+        return overlay
+
+    def _keys(self, prefetch: Prefetch | None) -> Iterator[bytes]:
+        for record in self.records:
+            key = prefetch(record) if prefetch is not None else record.key()
+            if key is not None:
+                yield key
+
+    def _enter(self, guard: _Guard) -> None:
+        if self._guard is not None:
+            raise RuntimeError("guards do not nest")
+        self._guard = guard
+        self._offset = guard.offset
+        self.guarded += 1
+        for overlay in self.overlays.values():
+            overlay.journal = self._journal
+
+    def _leave(self) -> None:
+        self._guard = None
+        self._offset = None
+        self._journal.clear()
+        for overlay in self.overlays.values():
+            overlay.journal = None
+
+    def _bury(self, guard: _Guard, error: Exception) -> None:
+        """Undo the guarded record and put its dead letter into the transaction."""
+        port = self._config.dead_letter
+        if port is None:
+            raise Crash(
+                f"{self.topic}[{self.partition}]@{guard.offset}: {error!r}, and no dead_letter port is set"
+            ) from error
+        del self.outputs[guard.mark :]
+        for overlay, key, seen, write in reversed(self._journal):
+            overlay.undo(key, seen, write)
+        self._journal.clear()
+        self._counts[guard.offset] = guard.index
+        self.dead.append(self.guarded - 1)
+        letter: Output = port.make(guard.record, error, self.attempt, self.position(guard.record, guard.index))
+        self.send(letter.topic, letter.value, letter.key, letter.partition, letter.headers)
+
+
+class _Guard:
+    __slots__ = ("_batch", "index", "mark", "offset", "record")
+
+    def __init__(self, batch: Batch, record: Message) -> None:
+        self._batch = batch
+        self.record = record
+        self.offset = _offset(record)
+        self.mark = 0
+        self.index = 0
+
+    def __enter__(self) -> None:
+        batch = self._batch
+        batch._enter(self)
+        self.mark = len(batch.outputs)
+        self.index = batch._counts.get(self.offset, 0)
+
+    def __exit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+    ) -> bool:
+        batch = self._batch
+        try:
+            permanent: tuple[type[Exception], ...] = (PermanentError, *batch._config.permanent_errors)
+            if isinstance(error, permanent):
+                batch._bury(self, error)
+                return True
+            return False
+        finally:
+            batch._leave()
+
+
+def _offset(record: Message) -> int:
+    offset = record.offset()
+    if offset is None:
+        raise ValueError("not a consumed record: it has no offset")
+    return offset

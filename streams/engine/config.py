@@ -1,0 +1,160 @@
+"""Everything that can be set, in one frozen object, and the Kafka client settings made of it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .errors import Refused
+from .ports import DeadLetterPort, Failpoint, MetricsPort, NoMetrics, no_failpoint
+
+NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+#: Settings that carry the guarantee. ``client`` may add security and tuning, never these.
+PROTECTED = frozenset(
+    {
+        "auto.offset.reset",
+        "bootstrap.servers",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.idempotence",
+        "enable.partition.eof",
+        "group.id",
+        "isolation.level",
+        "partition.assignment.strategy",
+        "transactional.id",
+    }
+)
+
+ClientSettings = dict[str, str | int | float | bool]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineConfig:
+    """Settings of one app: one consumer group, one transactional id prefix, one state directory.
+
+    All times are seconds. Raises :class:`Refused` when two of them contradict each other.
+    """
+
+    bootstrap: str
+    group: str
+    state_dir: Path
+    max_batch: int = 2_000
+    """Records of one transaction. Larger is cheaper per record and later to commit."""
+    max_buffered: int = 60_000
+    """Records fetched and not delivered, over all units; beyond it nothing is fetched."""
+    linger: float = 0.0
+    """Wait so long for more records before a batch smaller than ``max_batch``: less CPU, more latency."""
+    poll_wait: float = 0.5
+    """Longest idle poll. A record ends it at once."""
+    session_timeout: float = 10.0
+    instance_id: str | None = None
+    """Static membership: no rebalance when a worker is back within the session timeout, but also
+    no take-over before it, as a static member does not leave the group when it stops."""
+    transaction_timeout: float = 15.0
+    operation_timeout: float = 45.0
+    """Retry budget of one call to Kafka."""
+    commit_timeout: float = 30.0
+    """A commit that takes longer ends the process (exit 70): librdkafka was seen not to return."""
+    batch_timeout: float = 60.0
+    """An agent must come back for the next batch within this."""
+    quiesce_timeout: float = 20.0
+    """On revoke and stop: how long a started batch may take to finish."""
+    hanging_timeout: float = 20.0
+    """Above the transaction timeout: the last stable offset must reach the end or move within it."""
+    max_attempts: int = 5
+    """Deliveries of one batch, then the worker ends."""
+    state_max_age: float = 20 * 3600.0
+    """Older local state is rebuilt. Below ``delete.retention.ms`` (24 h) of the changelogs: deletions
+    that were compacted away would never reach an older copy."""
+    flood_run: int = 100
+    flood_share: float = 0.10
+    flood_window: int = 1_000
+    """``flood_run`` dead letters in a row, or ``flood_share`` of the last ``flood_window`` records."""
+    trust_group_offsets: bool = False
+    """Accept a changelog that does not confirm the group's offsets. Only after reading the refusal."""
+    permanent_errors: tuple[type[Exception], ...] = ()
+    """Error types of the program around, treated like :class:`PermanentError`."""
+    client: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """More librdkafka settings for every client, for example security."""
+    dead_letter: DeadLetterPort | None = None
+    metrics: MetricsPort = field(default_factory=NoMetrics)
+    failpoint: Failpoint = no_failpoint
+    now: Callable[[], float] = time.time
+    """Wall clock, only for the age of local state."""
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.group):
+            raise Refused(f"group {self.group!r}: letters, digits, dot, dash and underscore only")
+        if not self.bootstrap:
+            raise Refused("bootstrap: no broker address")
+        if taken := PROTECTED & self.client.keys():
+            raise Refused(f"client settings {sorted(taken)} are the engine's own")
+        if self.max_batch < 1 or self.max_buffered < self.max_batch or self.max_attempts < 1:
+            raise Refused("max_attempts and max_batch must be positive, max_buffered at least max_batch")
+        if self.hanging_timeout <= self.transaction_timeout:
+            raise Refused("hanging_timeout must exceed transaction_timeout: an open transaction of a "
+                          "killed worker would look like a hanging one")
+        if not 0 < self.flood_share <= 1 or self.flood_run < 1 or self.flood_window < 1:
+            raise Refused("flood limits must be positive, flood_share at most 1")
+
+    def common(self) -> ClientSettings:
+        """Return the settings of every client."""
+        return {"bootstrap.servers": self.bootstrap, **self.client}
+
+    def source_consumer(self) -> ClientSettings:
+        """Return the settings of the group's consumer.
+
+        ``range`` gives a worker the same partition number of every topic. A missing or impossible
+        offset is an error, never a reset.
+        """
+        settings: ClientSettings = {
+            "group.id": self.group,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "error",
+            "partition.assignment.strategy": "range",
+            "session.timeout.ms": int(self.session_timeout * 1000),
+            "heartbeat.interval.ms": max(100, int(self.session_timeout * 250)),
+            "fetch.wait.max.ms": 100,
+            "fetch.error.backoff.ms": 50,
+            "queued.min.messages": 20_000,
+            "queued.max.messages.kbytes": 32_768,
+        }
+        if self.instance_id is not None:
+            settings["group.instance.id"] = self.instance_id
+        return settings | self.common()
+
+    def restore_consumer(self) -> ClientSettings:
+        """Return the settings of the changelog reader. It is never a member of a group."""
+        settings: ClientSettings = {
+            "group.id": self.group,
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 10,
+            "queued.max.messages.kbytes": 16_384,
+        }
+        return settings | self.common()
+
+    def producer(self, partition: int) -> ClientSettings:
+        """Return the settings of the transactional producer of one unit.
+
+        ``retry.backoff.ms``: a transaction begun while the last one's markers are being written is
+        told to wait; librdkafka's default of 100 ms would then be the commit latency.
+        """
+        settings: ClientSettings = {
+            "transactional.id": f"{self.group}-{partition}",
+            "transaction.timeout.ms": int(self.transaction_timeout * 1000),
+            "linger.ms": 5,
+            "compression.type": "lz4",
+            "partitioner": "murmur2_random",
+            "retry.backoff.ms": 10,
+            "queue.buffering.max.messages": 1_000_000,
+        }
+        return settings | self.common()

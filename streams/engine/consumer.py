@@ -1,0 +1,299 @@
+"""The poll thread: fetch, buffer, and own every change of assignment.
+
+All calls on the Consumer happen here. confluent-kafka serialises calls per handle with a lock that
+sleeps, so ``consumer_group_metadata``, ``committed``, ``pause`` or ``seek`` from another thread would
+starve behind a poll loop.
+
+Assignment, in this order: close this worker's older units, take the transactional ids, only then read
+the committed offsets, assign paused; a unit is positioned and resumed when its state is restored.
+Revoke: finish or take back, close, return. Lost: mark dead, close in the background, never wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+
+from .backpressure import is_full, should_pause
+from .config import EngineConfig
+from .errors import Crash, Refused
+from .group import Group
+from .unit import Unit
+
+log = logging.getLogger(__name__)
+
+#: Most records moved out of librdkafka by one call.
+FETCH = 4_000
+LAG_EVERY = 5.0
+
+
+class Host(Protocol):
+    """The Faust side, called from the poll thread."""
+
+    def assigned(self, partitions: list[tuple[str, int]]) -> None:
+        """Return when agents may receive these."""
+
+    def revoked(self, partitions: list[tuple[str, int]]) -> None:
+        """Return when no batch of theirs is unfinished, or the time for it is over."""
+
+    def wake(self) -> None:
+        """There may be something to deliver."""
+
+    def fail(self, error: BaseException) -> None:
+        """End the worker."""
+
+
+class Poller:
+    """Runs one group's consumer in its own thread."""
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        group: Group,
+        host: Host,
+        make_consumer: Callable[[EngineConfig], Consumer] | None = None,
+    ) -> None:
+        self._config = config
+        self._group = group
+        self._host = host
+        self._make_consumer = make_consumer or _kafka_consumer
+        self._quit = threading.Event()
+        self._space = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"poll-{config.group}", daemon=True)
+        self._lag_at = 0.0
+        #: Monotonic time of the last turn of the poll loop, for the watchdog.
+        self.beat = time.monotonic()
+
+    def start(self) -> None:
+        self.beat = time.monotonic()
+        self._thread.start()
+
+    def stop(self, timeout: float) -> bool:
+        """Leave the group, close the units; return whether that was done in time."""
+        self._quit.set()
+        self._space.set()
+        if self._thread.ident is None:
+            return True
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def space_freed(self) -> None:
+        """Records left a buffer. Callable from any thread."""
+        self._space.set()
+
+    def _run(self) -> None:
+        try:
+            self._group.check()
+            consumer = self._make_consumer(self._config)
+            try:
+                consumer.subscribe(
+                    list(self._group.needed.sources),
+                    on_assign=self._on_assign,
+                    on_revoke=self._on_revoke,
+                    on_lost=self._on_lost,
+                )
+                while not self._quit.is_set():
+                    self.poll_once(consumer)
+            finally:
+                consumer.close()
+        except BaseException as error:
+            self._host.fail(error)
+        finally:
+            self._group.release(wait=False)
+
+    def poll_once(self, consumer: Consumer) -> None:
+        """One turn: position restored units, respect the limit, fetch."""
+        self.beat = time.monotonic()
+        waiting = self._resume_restored(consumer)
+        buffered = self._group.buffered()
+        if is_full(buffered, self._config.max_buffered):
+            self._space.clear()
+            if self._space.wait(0.2):
+                return
+        self._pause_by_size(consumer)
+        self._report(consumer, buffered)
+        full = is_full(self._group.buffered(), self._config.max_buffered)
+        if full and not all(unit.paused for unit in self._group.units.values()):
+            # Nothing moves and nothing may be fetched, yet the group wants to hear from us.
+            self._pause(consumer, list(self._group.units.values()))
+        first = consumer.poll(0.02 if waiting or full else self._config.poll_wait)
+        if first is None:
+            return
+        self._sort([first, *consumer.consume(FETCH, 0)])
+
+    def _resume_restored(self, consumer: Consumer) -> bool:
+        """Start units whose state is complete; return whether others are still being restored."""
+        waiting = False
+        for unit in self._group.units.values():
+            if unit.ready or unit.dead:
+                continue
+            if not unit.restored or not self._position(consumer, unit):
+                waiting = True
+                continue
+            # librdkafka keeps an application's pause over assignments (the Java client drops it):
+            # without this line a partition paused once would never be consumed again.
+            consumer.resume([TopicPartition(topic, unit.partition) for topic in unit.sources])
+            unit.paused = False
+            unit.ready = True
+            self._host.wake()
+        return waiting
+
+    def _position(self, consumer: Consumer, unit: Unit) -> bool:
+        """Bring the consumer to where the unit starts; return whether it is there."""
+        for topic, offset in unit.start_at.items():
+            if unit.committed[topic] != offset:
+                try:
+                    consumer.seek(TopicPartition(topic, unit.partition, offset))
+                except KafkaException as error:
+                    if error.args[0].code() not in _NOT_YET:
+                        raise
+                    return False
+                unit.committed[topic] = offset
+            unit.buffer.expect(topic, offset)
+        return True
+
+    def _pause_by_size(self, consumer: Consumer) -> None:
+        units = [unit for unit in self._group.units.values() if unit.ready]
+        for unit in units:
+            want = should_pause(unit.buffer.size, unit.paused, len(units), self._config.max_buffered)
+            if want and not unit.paused:
+                self._pause(consumer, [unit])
+            elif unit.paused and not want:
+                consumer.resume([TopicPartition(topic, unit.partition) for topic in unit.sources])
+                unit.paused = False
+
+    def _pause(self, consumer: Consumer, units: list[Unit]) -> None:
+        for unit in units:
+            if unit.ready and not unit.paused:
+                consumer.pause([TopicPartition(topic, unit.partition) for topic in unit.sources])
+                unit.paused = True
+
+    def _report(self, consumer: Consumer, buffered: int) -> None:
+        now = time.monotonic()
+        if now - self._lag_at < LAG_EVERY:
+            return
+        self._lag_at = now
+        self._config.metrics.records_buffered(buffered)
+        for unit in self._group.units.values():
+            for topic, applied in list(unit.applied.items()):
+                marks = consumer.get_watermark_offsets(TopicPartition(topic, unit.partition), cached=True)
+                if marks is not None and marks[1] >= 0:
+                    self._config.metrics.lag(topic, unit.partition, max(0, marks[1] - applied))
+
+    def _sort(self, messages: list[Message]) -> None:
+        """Put fetched records into the buffers of their units."""
+        found: dict[tuple[str, int], list[Message]] = {}
+        for message in messages:
+            error = message.error()
+            topic, partition = message.topic(), message.partition()
+            if error is not None:
+                self._judge(error, f"{topic}[{partition}]")
+                continue
+            assert topic is not None
+            assert partition is not None
+            try:
+                found[topic, partition].append(message)
+            except KeyError:
+                found[topic, partition] = [message]
+        for (topic, partition), records in found.items():
+            unit = self._group.units.get(partition)
+            if unit is not None and unit.ready and not unit.dead:
+                unit.buffer.add(topic, records)
+        if found:
+            self._host.wake()
+
+    def _judge(self, error: KafkaError, where: str) -> None:
+        if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            raise Refused(
+                f"{where}: {error}. The records to read next are gone, by retention or because the topic was "
+                "cut or recreated. Nothing is skipped silently: see the start's message for the way out."
+            )
+        if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise Refused(f"{where}: {error}: a source topic was deleted")
+        if error.fatal():
+            raise Crash(f"consumer: {where}: {error}")
+        log.warning("consumer: %s: %s", where, error)
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        assigned: dict[int, list[str]] = {}
+        for tp in partitions:
+            assigned.setdefault(tp.partition, []).append(tp.topic)
+        # Belongs to the generation that begins with this callback and is proof of it in every commit.
+        metadata = consumer.consumer_group_metadata() if partitions else None
+        units = self._group.create_units(assigned, metadata)
+        self._group.fence(units)
+        starts = self._committed(consumer, units)
+        consumer.assign(starts)
+        if starts:
+            consumer.pause(starts)
+        self._group.units = units
+        self._config.metrics.units_assigned(len(units))
+        log.info("assigned partitions %s", sorted(units))
+        if units:
+            threading.Thread(
+                target=self._restore, args=(units,), name=f"restore-{self._config.group}", daemon=True
+            ).start()
+        self._host.assigned([(tp.topic, tp.partition) for tp in partitions])
+
+    def _committed(self, consumer: Consumer, units: dict[int, Unit]) -> list[TopicPartition]:
+        """Read the group's offsets into the units; return where to assign for the time being."""
+        starts: list[TopicPartition] = []
+        wanted = [TopicPartition(topic, p) for p, unit in units.items() for topic in unit.sources]
+        if not wanted:
+            return starts
+        for tp in consumer.committed(wanted, self._config.operation_timeout):
+            if tp.error is not None:
+                raise Crash(f"committed offset of {tp.topic}[{tp.partition}]: {tp.error}")
+            known = tp.offset if tp.offset >= 0 else None
+            units[tp.partition].committed[tp.topic] = known
+            starts.append(TopicPartition(tp.topic, tp.partition, OFFSET_BEGINNING if known is None else known))
+        return starts
+
+    def _restore(self, units: dict[int, Unit]) -> None:
+        def restored(unit: Unit) -> None:
+            unit.restored = True
+
+        try:
+            self._group.restore(units, restored)
+        except BaseException as error:
+            if any(not unit.dead for unit in units.values()):
+                self._host.fail(error)
+
+    def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        if self._group.units:
+            log.info("giving away partitions %s", sorted(self._group.units))
+            self._host.revoked([(tp.topic, tp.partition) for tp in partitions])
+            self._config.failpoint("revoked_midway")
+        self._group.release(wait=True)
+        self._config.metrics.units_assigned(0)
+
+    def _on_lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        """The broker gave the partitions to others already: stop touching anything, wait for nothing."""
+        log.warning("lost partitions %s", sorted(self._group.units))
+        self._group.release(wait=False)
+        self._config.metrics.units_assigned(0)
+        self._host.revoked([(tp.topic, tp.partition) for tp in partitions])
+
+
+#: The partition was assigned a moment ago and its fetcher is not there yet.
+_NOT_YET = (KafkaError._STATE, KafkaError._PREV_IN_PROGRESS, KafkaError._IN_PROGRESS)
+
+
+def _kafka_consumer(config: EngineConfig) -> Consumer:
+    return Consumer(config.source_consumer(), logger=log)

@@ -1,0 +1,69 @@
+"""The limit on dead letters: one bad record is data, a flood of them is most likely our own bug."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from .errors import FloodError
+
+
+class FloodGuard:
+    """Counts guarded records of one worker in the order their batches commit.
+
+    Two limits: so many dead letters in a row, and a share of the last so many records (of that full
+    number, so that a bad start of a quiet topic is not a flood).
+    """
+
+    def __init__(self, run: int, share: float, window: int) -> None:
+        self._run = run
+        self._window = window
+        self._most = max(1, int(share * window))
+        self._total = 0
+        self._streak = 0
+        self._recent: deque[int] = deque()
+
+    def check(self, dead: Sequence[int]) -> None:
+        """Raise FloodError when a batch with these outcomes must not commit. Counts nothing.
+
+        ``dead`` are the places, from 0, of the dead letters among the batch's guarded records.
+        """
+        if not dead:
+            return
+        recent = deque(self._recent)
+        streak, last = self._streak, -1
+        for place in dead:
+            streak = streak + 1 if place == last + 1 else 1
+            last = place
+            at = self._total + place
+            recent.append(at)
+            while recent[0] <= at - self._window:
+                recent.popleft()
+            if streak >= self._run:
+                raise FloodError(f"{streak} dead letters in a row: the batch is not committed. Find the "
+                                 "cause (most likely a schema or a bug of this version) before starting again.")
+            if len(recent) >= self._most:
+                raise FloodError(
+                    f"{len(recent)} dead letters in the last {self._window:,} records: the batch is not "
+                    "committed. Find the cause before starting again."
+                )
+
+    def count(self, guarded: int, dead: Sequence[int]) -> None:
+        """Take the outcomes of a committed batch into account."""
+        for place in dead:
+            self._recent.append(self._total + place)
+        self._streak = _streak_after(self._streak, guarded, dead)
+        self._total += guarded
+        while self._recent and self._recent[0] < self._total - self._window:
+            self._recent.popleft()
+
+
+def _streak_after(before: int, guarded: int, dead: Sequence[int]) -> int:
+    """Return how many dead letters in a row end the batch."""
+    streak, expected = 0, guarded - 1
+    for place in reversed(dead):
+        if place != expected:
+            break
+        streak += 1
+        expected -= 1
+    return before + guarded if streak == guarded else streak

@@ -1,0 +1,123 @@
+"""The state of one consumer group in this process: topics, units, and who owns what.
+
+No Faust here and no module globals, so that several groups can live in one process. The poll thread
+(:mod:`.consumer`) changes ``units``; the event loop (:mod:`.delivery`) reads it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from .batch import TableSpec
+from .changelog import POSITIONS
+from .config import EngineConfig
+from .errors import Refused
+from .logs import Logs, TopicFacts
+from .restore import Restorer
+from .topics import Needed, check_topics
+from .transaction import GroupMetadata, ProducerFactory, kafka_producer
+from .unit import Unit
+
+log = logging.getLogger(__name__)
+
+
+class Group:
+    """Units of one app in this worker."""
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        sources: Sequence[str],
+        tables: Sequence[TableSpec],
+        outputs: Sequence[str],
+        pool: ThreadPoolExecutor,
+        make_producer: ProducerFactory = kafka_producer,
+        make_logs: Callable[[EngineConfig], Logs] = Logs,
+    ) -> None:
+        """Raises Refused when the app reads nothing or two of its topics are one."""
+        if not sources:
+            raise Refused("the app has no agent: nothing to consume")
+        self.config = config
+        self.tables = with_positions(config.group, tables)
+        self.needed = Needed(
+            tuple(sorted(set(sources))),
+            tuple(sorted(table.changelog for table in self.tables)),
+            tuple(sorted(set(outputs))),
+        )
+        if len(set(self.needed.all())) != len(self.needed.all()):
+            raise Refused(f"a topic has two roles: {sorted(self.needed.all())}")
+        self.units: dict[int, Unit] = {}
+        self.pool = pool
+        self._make_producer = make_producer
+        self._make_logs = make_logs
+        self._logs: Logs | None = None
+        self._facts: dict[str, TopicFacts] = {}
+        self._partitions = 0
+        self._closing: dict[int, Future[None]] = {}
+
+    def check(self) -> None:
+        """Compare what the app declares with what exists. Raises Refused with what to do."""
+        self._logs = self._make_logs(self.config)
+        self._facts = self._logs.describe(self.needed.all())
+        settings = self._logs.settings(name for name in self.needed.changelogs if name in self._facts)
+        self._partitions = check_topics(self.needed, self._facts, settings, self.config.state_max_age)
+
+    def create_units(self, assigned: Mapping[int, Sequence[str]], metadata: GroupMetadata) -> dict[int, Unit]:
+        """Make a unit per partition number. Raises Refused when its topics are not assigned together."""
+        for partition, topics in assigned.items():
+            if partition >= self._partitions:
+                raise Refused(
+                    f"partition {partition} appeared, the app started with {self._partitions}: a source topic "
+                    "was grown, so keys have moved. Replay into new topics under a new group."
+                )
+            if sorted(topics) != list(self.needed.sources):
+                raise Refused(
+                    f"partition {partition}: assigned {sorted(topics)} of {list(self.needed.sources)}: the "
+                    "topics of an app must be assigned together. Another member of this group subscribes to "
+                    "other topics or uses another assignor."
+                )
+        sources = {topic: self._facts[topic].topic_id for topic in self.needed.sources}
+        return {
+            p: Unit(
+                self.config, p, sources, self._partitions, self.tables, metadata, self._make_producer
+            )
+            for p in assigned
+        }
+
+    def fence(self, units: Mapping[int, Unit]) -> None:
+        """Take all transactional ids, after this worker's older units of the same numbers are closed."""
+        for partition in units:
+            closing = self._closing.pop(partition, None)
+            if closing is not None:
+                closing.result(self.config.operation_timeout)
+        for future in [self.pool.submit(unit.fence) for unit in units.values()]:
+            future.result()
+
+    def restore(self, units: Mapping[int, Unit], on_restored: Callable[[Unit], None]) -> None:
+        """Bring local state up to date; see :class:`Restorer`."""
+        assert self._logs is not None
+        Restorer(self.config, self._logs, self.needed, self._facts, on_restored).run(units.values())
+
+    def release(self, *, wait: bool) -> None:
+        """Give all units away. ``wait``: return when they are closed; a lost unit is not waited for."""
+        units, self.units = self.units, {}
+        for unit in units.values():
+            unit.dead = True
+        for partition, unit in units.items():
+            self._closing[partition] = self.pool.submit(unit.close, self.config.quiesce_timeout)
+        if wait:
+            for partition in units:
+                self._closing.pop(partition).result(
+                    self.config.quiesce_timeout + self.config.operation_timeout
+                )
+
+    def buffered(self) -> int:
+        """Records fetched and not delivered."""
+        return sum(unit.buffer.size for unit in list(self.units.values()))
+
+
+def with_positions(group: str, tables: Sequence[TableSpec]) -> tuple[TableSpec, ...]:
+    """Return the tables; an app without any gets one that holds only its source offsets."""
+    return tuple(tables) if tables else (TableSpec.of(group, POSITIONS),)

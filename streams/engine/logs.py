@@ -1,0 +1,132 @@
+"""Facts about topics and partitions, asked of the brokers."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+
+from .config import EngineConfig
+from .errors import Crash, Refused
+from .resume import LogRange
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+REQUEST_TIMEOUT = 20.0
+_EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """``topic_id`` differs when a topic was deleted and created again under its name."""
+
+    topic_id: str
+    partitions: int
+
+
+class Logs:
+    """Holds the admin client: confluent-kafka's futures die with the client that made them."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self._config = config
+        self._admin = AdminClient(dict(config.common()), logger=log)
+
+    def describe(self, topics: Iterable[str]) -> dict[str, TopicFacts]:
+        """Return the facts of existing topics; those that do not exist are left out."""
+        names = sorted(set(topics))
+
+        def ask() -> dict[str, TopicFacts]:
+            found: dict[str, TopicFacts] = {}
+            futures: Mapping[str, Future[Any]] = self._admin.describe_topics(
+                TopicCollection(names), request_timeout=REQUEST_TIMEOUT
+            )
+            for name, future in futures.items():
+                try:
+                    facts = future.result(REQUEST_TIMEOUT)
+                except KafkaException as error:
+                    if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        continue
+                    raise
+                found[name] = TopicFacts(str(facts.topic_id), len(facts.partitions))
+            return found
+
+        return self._patiently("describe topics", ask)
+
+    def settings(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Return the configuration of existing topics."""
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(set(topics))]
+        if not resources:
+            return {}
+
+        def ask() -> dict[str, dict[str, str]]:
+            futures = self._admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT)
+            return {
+                resource.name: {
+                    name: str(entry.value) for name, entry in future.result(REQUEST_TIMEOUT).items()
+                }
+                for resource, future in futures.items()
+            }
+
+        return self._patiently("describe topic configuration", ask)
+
+    def ranges(
+        self, partitions: Iterable[tuple[str, int]], facts: Mapping[str, TopicFacts]
+    ) -> dict[tuple[str, int], LogRange]:
+        """Return start, end and last stable offset of each partition."""
+        wanted = sorted(set(partitions))
+        if not wanted:
+            return {}
+        starts = self._offsets(wanted, _EARLIEST, IsolationLevel.READ_UNCOMMITTED)
+        # In this order: the stable offset read later can only be higher, so stable >= end proves
+        # that everything up to that end is decided.
+        ends = self._offsets(wanted, _LATEST, IsolationLevel.READ_UNCOMMITTED)
+        stables = self._offsets(wanted, _LATEST, IsolationLevel.READ_COMMITTED)
+        return {
+            key: LogRange(facts[key[0]].topic_id, starts[key], ends[key], stables[key]) for key in wanted
+        }
+
+    def _offsets(
+        self, partitions: list[tuple[str, int]], spec: OffsetSpec, isolation: IsolationLevel
+    ) -> dict[tuple[str, int], int]:
+        def ask() -> dict[tuple[str, int], int]:
+            futures = self._admin.list_offsets(
+                {TopicPartition(topic, partition): spec for topic, partition in partitions},
+                isolation_level=isolation,
+                request_timeout=REQUEST_TIMEOUT,
+            )
+            return {
+                (tp.topic, tp.partition): future.result(REQUEST_TIMEOUT).offset
+                for tp, future in futures.items()
+            }
+
+        return self._patiently("list offsets", ask)
+
+    def _patiently(self, what: str, ask: Callable[[], T]) -> T:
+        """Ask again while brokers are moving. Raises Crash when the operation timeout is over."""
+        deadline = time.monotonic() + self._config.operation_timeout
+        while True:
+            try:
+                return ask()
+            except (KafkaException, TimeoutError) as error:
+                reason = error.args[0] if error.args else error
+                if isinstance(reason, KafkaError) and reason.code() in _FORBIDDEN:
+                    raise Refused(f"{what}: {reason}") from error
+                if time.monotonic() > deadline:
+                    raise Crash(f"{what}: {reason}") from error
+                log.warning("%s: %s: trying again", what, reason)
+                time.sleep(0.5)
+
+
+_FORBIDDEN = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+)

@@ -1,0 +1,263 @@
+"""Bring the local state of newly assigned units to the end of their changelogs.
+
+Runs in its own thread, outside the rebalance callback, with one consumer for all units; each unit is
+handed over as soon as its own replay is done. It begins after the transactional ids are taken, so no
+older worker can add to the changelogs any more.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from .changelog import SourceMark, source_of
+from .config import EngineConfig
+from .errors import Closed, Crash, Refused
+from .hanging import wait_decided
+from .logs import Logs, TopicFacts
+from .resume import LogRange, rebuild_reason, replay_start, resume_offset
+from .store import Position, Rows, StoreState
+from .topics import Needed
+from .unit import Unit
+
+log = logging.getLogger(__name__)
+
+Ranges = Mapping[tuple[str, int], LogRange]
+
+
+@dataclass(slots=True)
+class Replay:
+    """One changelog partition on its way to ``end``."""
+
+    unit: Unit
+    topic: str
+    position: int
+    end: int
+    waiting: list[Message] = field(default_factory=list)
+
+    @property
+    def done(self) -> bool:
+        # The commit marker takes an offset but is never seen: the position must come from the
+        # end-of-partition event, the last record always lies before the end.
+        return self.position >= self.end
+
+
+class Restorer:
+    """Restores the units of one assignment."""
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        logs: Logs,
+        needed: Needed,
+        facts: Mapping[str, TopicFacts],
+        on_restored: Callable[[Unit], None],
+    ) -> None:
+        self._config = config
+        self._logs = logs
+        self._needed = needed
+        self._facts = facts
+        self._on_restored = on_restored
+        self._began = time.monotonic()
+        self._records: dict[int, int] = {}
+
+    def run(self, units: Iterable[Unit]) -> None:
+        """Restore; units given away meanwhile are skipped. Raises Refused or Crash."""
+        wanted = [unit for unit in units if not unit.dead]
+        if not wanted:
+            return
+        try:
+            self._check_same_topics()
+            self._wait_decided(wanted)
+        except Closed:
+            return
+        partitions = [unit.partition for unit in wanted]
+        ranges = self._logs.ranges(
+            [(t, p) for p in partitions for t in (*self._needed.changelogs, *self._needed.sources)],
+            self._facts,
+        )
+        replays = [replay for unit in wanted for replay in self._open(unit, ranges)]
+        moving = [replay for replay in replays if not replay.done]
+        for unit in wanted:
+            if not any(replay.unit is unit for replay in moving):
+                self._hand_over(unit, ranges)
+        if moving:
+            self._replay({(r.topic, r.unit.partition): r for r in moving}, ranges)
+
+    def _check_same_topics(self) -> None:
+        now = self._logs.describe(self._needed.all())
+        changed = sorted(name for name in self._needed.all() if now.get(name) != self._facts[name])
+        if changed:
+            raise Refused(
+                f"topics changed while running: {', '.join(changed)} (deleted, recreated or repartitioned). "
+                "Start again; if the state no longer belongs to them, the start will say so."
+            )
+
+    def _wait_decided(self, units: list[Unit]) -> None:
+        wait_decided(
+            [(t, u.partition) for u in units for t in (*self._needed.changelogs, *self._needed.outputs)],
+            lambda partitions: self._logs.ranges(partitions, self._facts),
+            self._config.hanging_timeout,
+            given_up=lambda: all(unit.dead for unit in units),
+        )
+
+    def _open(self, unit: Unit, ranges: Ranges) -> list[Replay]:
+        """Open a unit's store and say what to replay; nothing when it was given away."""
+        mine = {topic: ranges[topic, unit.partition] for topic in self._needed.changelogs}
+        with unit.lock:
+            if unit.dead:
+                return []
+            store = unit.open_store()
+            if store.state is not None:
+                reason = rebuild_reason(
+                    store.state, mine, self._config.now(), self._config.state_max_age
+                )
+                if reason is not None:
+                    log.warning("unit %s: local state is rebuilt: %s", unit.partition, reason)
+                    store.wipe()
+            replays = [
+                Replay(unit, topic, replay_start(topic, unit.partition, store.state, log_range), log_range.end)
+                for topic, log_range in mine.items()
+            ]
+            old = store.state
+            store.write(
+                (),
+                StoreState(
+                    complete_at=old.complete_at if old is not None else self._config.now(),
+                    changelogs={r.topic: Position(mine[r.topic].topic_id, r.position) for r in replays},
+                    sources=dict(old.sources) if old is not None else {},
+                ),
+            )
+            return replays
+
+    def _replay(self, replays: dict[tuple[str, int], Replay], ranges: Ranges) -> None:
+        consumer = Consumer(self._config.restore_consumer(), logger=log)
+        try:
+            consumer.assign([TopicPartition(t, p, r.position) for (t, p), r in replays.items()])
+            while True:
+                for replay in [r for r in replays.values() if r.unit.dead]:
+                    del replays[replay.topic, replay.unit.partition]
+                if not replays:
+                    return
+                ended = self._sort(consumer.consume(5000, 0.05), replays)
+                for key, replay in list(replays.items()):
+                    if replay.waiting or key in ended:
+                        self._apply(replay, ended.get(key))
+                    if replay.done:
+                        del replays[key]
+                        if not any(other.unit is replay.unit for other in replays.values()):
+                            self._hand_over(replay.unit, ranges)
+        finally:
+            consumer.close()
+
+    def _sort(
+        self, messages: list[Message], replays: Mapping[tuple[str, int], Replay]
+    ) -> dict[tuple[str, int], int]:
+        """Queue records with their replay; return the end-of-partition offsets."""
+        ended: dict[tuple[str, int], int] = {}
+        for message in messages:
+            topic, partition, error = message.topic(), message.partition(), message.error()
+            if error is None or error.code() == KafkaError._PARTITION_EOF:
+                assert topic is not None
+                assert partition is not None
+                replay = replays.get((topic, partition))
+                offset = message.offset()
+                if replay is None:
+                    continue
+                if error is None:
+                    replay.waiting.append(message)
+                elif offset is not None:
+                    ended[topic, partition] = offset
+            elif not error.retriable() and error.code() not in _PASSING:
+                raise Crash(f"reading changelog {topic}[{partition}]: {error}")
+        return ended
+
+    def _apply(self, replay: Replay, ended_at: int | None) -> None:
+        """Write what arrived, with the position it brings the unit to."""
+        unit = replay.unit
+        records, replay.waiting = replay.waiting, []
+        with unit.lock:
+            if unit.dead:
+                return
+            state = unit.store.state
+            assert state is not None
+            if records:
+                last = records[-1].offset()
+                assert last is not None
+                replay.position = max(replay.position, last + 1)
+            if ended_at is not None:
+                replay.position = max(replay.position, ended_at)
+            prefix = next(t.prefix for t in unit.tables if t.changelog == replay.topic)
+            rows, marks = split_records(prefix, records)
+            unit.store.write(
+                rows,
+                StoreState(
+                    complete_at=state.complete_at,
+                    changelogs=state.changelogs
+                    | {replay.topic: Position(state.changelogs[replay.topic].topic_id, replay.position)},
+                    sources=newest_marks(state.sources, marks),
+                ),
+            )
+        self._records[unit.partition] = self._records.get(unit.partition, 0) + len(records)
+        self._config.failpoint("restoring")
+
+    def _hand_over(self, unit: Unit, ranges: Ranges) -> None:
+        with unit.lock:
+            if unit.dead:
+                return
+            state = unit.store.state
+            assert state is not None
+            unit.store.write((), replace(state, complete_at=self._config.now()))
+            for topic in unit.sources:
+                unit.start_at[topic] = resume_offset(
+                    topic,
+                    unit.partition,
+                    committed=unit.committed[topic],
+                    mark=state.sources.get(topic),
+                    log=ranges[topic, unit.partition],
+                    partitions=self._facts[topic].partitions,
+                    trust_group=self._config.trust_group_offsets,
+                )
+            unit.applied = dict(unit.start_at)
+        records = self._records.get(unit.partition, 0)
+        seconds = time.monotonic() - self._began
+        log.info("unit %s: restored, %s records in %.2f s", unit.partition, records, seconds)
+        self._config.metrics.restored(unit.partition, records, seconds)
+        self._on_restored(unit)
+
+
+#: Told by librdkafka while it finds its brokers again; it goes on by itself.
+_PASSING = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT)
+
+
+def split_records(prefix: bytes, records: Iterable[Message]) -> tuple[Rows, dict[str, SourceMark]]:
+    """Tell rows of a table from source marks. Raises Crash on a record that is neither."""
+    rows: list[tuple[bytes, bytes | None]] = []
+    marks: dict[str, SourceMark] = {}
+    for record in records:
+        key, value = record.key(), record.value()
+        if key is None:
+            raise Crash(f"{record.topic()}[{record.partition()}]@{record.offset()}: a changelog record "
+                        "without a key: somebody else writes to this topic")
+        topic = source_of(key)
+        if topic is None:
+            rows.append((prefix + key, value))
+        elif value is not None:
+            marks[topic] = SourceMark.decode(value)
+    return rows, marks
+
+
+def newest_marks(
+    known: Mapping[str, SourceMark], found: Mapping[str, SourceMark]
+) -> dict[str, SourceMark]:
+    """Merge marks read from several changelogs: a table that is no longer the first keeps an old one."""
+    merged = dict(known)
+    for topic, mark in found.items():
+        old = merged.get(topic)
+        if old is None or old.topic_id != mark.topic_id or old.offset <= mark.offset:
+            merged[topic] = mark
+    return merged

@@ -1,0 +1,111 @@
+"""Where a unit starts: pure decisions over what the store, the changelog and the group say.
+
+Nothing here guesses. What can be rebuilt is rebuilt; what would lose or double records is refused
+with the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .changelog import SourceMark
+from .errors import Refused
+from .store import StoreState
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """One partition: first offset kept, end, and the end of what is decided (last stable offset)."""
+
+    topic_id: str
+    start: int
+    end: int
+    stable: int
+
+
+def rebuild_reason(
+    state: StoreState, logs: Mapping[str, LogRange], now: float, max_age: float
+) -> str | None:
+    """Return why the local copy may not be continued from its changelogs, ``None`` when it may."""
+    age = now - state.complete_at
+    for topic, log in logs.items():
+        position = state.changelogs.get(topic)
+        if position is None:
+            continue
+        if age > max_age and position.offset < log.end:
+            # Tombstones older than delete.retention.ms are compacted away; replay would not see them
+            # and the old copy would keep deleted keys.
+            return f"it is {age / 3600:.1f} h old, deletions in {topic} may be compacted away"
+        if position.topic_id != log.topic_id:
+            return f"{topic} was recreated"
+        if position.offset > log.end:
+            return f"local position {position.offset} is beyond the end {log.end} of {topic}"
+        if position.offset < log.start:
+            return f"local position {position.offset} is before the start {log.start} of {topic}"
+    return None
+
+
+def replay_start(topic: str, partition: int, state: StoreState | None, log: LogRange) -> int:
+    """Return the offset to replay a changelog from. Raises Refused when its head is gone."""
+    position = state.changelogs.get(topic) if state is not None else None
+    if position is not None:
+        return position.offset
+    if log.start > 0:
+        raise Refused(
+            f"{topic}[{partition}] starts at {log.start}: its head was deleted, so the state cannot be "
+            "rebuilt. Changelogs must have cleanup.policy=compact only. Restore the topic or a local "
+            "copy of the state, or process the source again under a new group."
+        )
+    return 0
+
+
+def resume_offset(
+    topic: str,
+    partition: int,
+    *,
+    committed: int | None,
+    mark: SourceMark | None,
+    log: LogRange,
+    partitions: int,
+    trust_group: bool = False,
+) -> int:
+    """Return the source offset to consume from.
+
+    ``committed`` is the group's offset, ``mark`` what the replayed changelog says; the same
+    transaction wrote both. Raises Refused when they contradict each other or the log.
+    """
+    where = f"{topic}[{partition}]"
+    if mark is not None:
+        if mark.topic_id != log.topic_id:
+            raise Refused(
+                f"{where} was recreated: the state belongs to topic id {mark.topic_id}, the topic is now "
+                f"{log.topic_id}. Its offsets mean other records. Start under a new group."
+            )
+        if mark.partitions != partitions:
+            raise Refused(
+                f"{where}: the topic had {mark.partitions} partitions and has {partitions} now, so keys "
+                "lie elsewhere. Replay into new topics under a new group."
+            )
+    if mark is None and committed is None:
+        return log.start
+    if committed is None:
+        assert mark is not None
+        offset = mark.offset
+    elif trust_group or (mark is not None and mark.offset == committed):
+        offset = committed
+    else:
+        said = "nothing" if mark is None else str(mark.offset)
+        raise Refused(
+            f"{where}: the group's offset is {committed}, the changelog says {said}. They move in one "
+            "transaction, so one of them was reset, deleted or belongs to another app. Delete the "
+            "group's offsets to resume from the changelog, or set trust_group_offsets once to take "
+            "the group's word (outputs may repeat or state may miss records)."
+        )
+    if not log.start <= offset <= log.end:
+        raise Refused(
+            f"{where}: next offset {offset} is outside the log [{log.start}, {log.end}]: records were "
+            "deleted before they were processed, or the log was cut. To accept the loss, set the "
+            "group's offset inside the log and start once with trust_group_offsets."
+        )
+    return offset

@@ -1,0 +1,101 @@
+"""The topics of an app: which it needs, whether they fit each other, and who creates its changelogs.
+
+The engine itself never creates a topic. :func:`ensure_changelogs` is for the program around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from .config import EngineConfig
+from .errors import Refused
+from .logs import TopicFacts
+
+#: Only compaction: a changelog that also deletes by age or size loses its head, and with it the
+#: state; and the broker refuses to delete records from a topic that only compacts.
+CHANGELOG_CONFIG = {"cleanup.policy": "compact"}
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """Topic names by role. ``outputs`` are those the agents declared."""
+
+    sources: tuple[str, ...]
+    changelogs: tuple[str, ...]
+    outputs: tuple[str, ...] = ()
+
+    def all(self) -> tuple[str, ...]:
+        return (*self.sources, *self.changelogs, *self.outputs)
+
+
+def check_topics(
+    needed: Needed,
+    facts: Mapping[str, TopicFacts],
+    settings: Mapping[str, Mapping[str, str]],
+    state_max_age: float,
+) -> int:
+    """Return the common partition count. Raises Refused, naming every problem and what to do."""
+    if missing := sorted(set(needed.all()) - facts.keys()):
+        raise Refused(
+            f"missing topics: {', '.join(missing)}. The engine creates none: create them "
+            "(ensure_changelogs() does it for changelogs) and start again."
+        )
+    counts = {name: facts[name].partitions for name in needed.all()}
+    partitions = facts[needed.sources[0]].partitions
+    if uneven := {name: count for name, count in counts.items() if count != partitions}:
+        raise Refused(
+            f"{needed.sources[0]} has {partitions} partitions, but "
+            + ", ".join(f"{name} has {count}" for name, count in sorted(uneven.items()))
+            + ". Sources, changelogs and declared outputs need the same count. If one was grown, keys "
+            "have moved: replay into new topics under a new group."
+        )
+    for name in needed.changelogs:
+        policy = settings.get(name, {}).get("cleanup.policy", "compact")
+        if policy != "compact":
+            raise Refused(
+                f"{name} has cleanup.policy={policy}: its head could be deleted and with it the state. "
+                "Set it to compact."
+            )
+        kept = settings.get(name, {}).get("delete.retention.ms")
+        if kept is not None and float(kept) / 1000 < state_max_age:
+            raise Refused(
+                f"{name} keeps tombstones for {float(kept) / 3_600_000:.1f} h, less than state_max_age: an "
+                "old local copy would miss deletions. Raise delete.retention.ms or lower state_max_age."
+            )
+    return partitions
+
+
+def ensure_changelogs(
+    config: EngineConfig,
+    changelogs: Iterable[str],
+    *,
+    partitions: int,
+    replication: int = 1,
+    settings: Mapping[str, str] = CHANGELOG_CONFIG,
+) -> list[str]:
+    """Create the changelogs that do not exist yet and return their names.
+
+    ``changelogs`` come from :func:`streams.engine.app.changelog_topics`; ``partitions`` is the count of the
+    source topics. Existing topics are left as they are. Raises KafkaException when the broker refuses.
+    """
+    admin = AdminClient(dict(config.common()))
+    topics = [
+        NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(settings))
+        for name in changelogs
+    ]
+    created: list[str] = []
+    if not topics:
+        return created
+    for name, future in admin.create_topics(topics).items():
+        try:
+            future.result(30)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+        else:
+            created.append(name)
+    return created

@@ -1,0 +1,201 @@
+"""The transactional producer of one unit: take the id, then one transaction at a time.
+
+Errors are sorted here and nowhere else: retriable calls are repeated within a budget, what the broker
+asks to abort becomes :class:`Aborted` after the abort succeeded, everything else ends the worker.
+An outcome that stays unknown (the commit call keeps timing out) is in the last class: the next owner's
+``init_transactions`` settles it, and what was not committed is read again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from .batch import RawOutput
+from .config import EngineConfig
+from .errors import Aborted, Crash
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+#: One attempt of a call into librdkafka, in seconds; the budget bounds them all.
+ATTEMPT = 10.0
+
+Change = tuple[bytes, bytes | None]
+#: confluent_kafka's ConsumerGroupMetadata: opaque, proves the generation to the broker.
+GroupMetadata = Any
+
+
+class TransactionalProducer(Protocol):
+    """The part of confluent_kafka.Producer in use, so that tests can stand in for it."""
+
+    def init_transactions(self, timeout: float = -1) -> None: ...
+
+    def begin_transaction(self) -> None: ...
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        partition: int = -1,
+        callback: Any = None,
+        *,
+        headers: Any = None,
+    ) -> None: ...
+
+    def poll(self, timeout: float = -1) -> int: ...
+
+    def flush(self, timeout: float = -1) -> int: ...
+
+    def send_offsets_to_transaction(
+        self, positions: list[TopicPartition], group_metadata: Any, timeout: float = -1
+    ) -> None: ...
+
+    def commit_transaction(self, timeout: float = -1) -> None: ...
+
+    def abort_transaction(self, timeout: float = -1) -> None: ...
+
+    def close(self) -> Any: ...
+
+
+ProducerFactory = Callable[[EngineConfig, int], TransactionalProducer]
+
+
+def kafka_producer(config: EngineConfig, partition: int) -> TransactionalProducer:
+    """Return a real producer of the unit's transactional id."""
+    return Producer(config.producer(partition), logger=log)
+
+
+class Transactions:
+    """One transactional id. Not thread-safe: the unit's lock serialises its use."""
+
+    def __init__(
+        self, config: EngineConfig, partition: int, make: ProducerFactory = kafka_producer
+    ) -> None:
+        self._config = config
+        self._partition = partition
+        self._producer = make(config, partition)
+
+    def fence(self) -> None:
+        """Take the id over: every older holder is refused from now on, its open transaction aborted."""
+        try:
+            self._call(self._producer.init_transactions, ATTEMPT, what="init_transactions")
+        except Aborted as error:
+            raise Crash(str(error)) from error
+
+    def commit(
+        self,
+        outputs: Iterable[RawOutput],
+        changes: Mapping[str, Sequence[Change]],
+        source: TopicPartition,
+        group: GroupMetadata,
+    ) -> dict[str, int]:
+        """Produce and commit everything in one transaction.
+
+        ``changes`` are the changelog records per changelog topic, ``source`` holds the next offset.
+        Returns per changelog the offset after its last record. Raises Aborted when nothing of it
+        happened and it may be tried again, Crash when the worker must end.
+        """
+        failpoint = self._config.failpoint
+        ends: dict[str, int] = {}
+        errors: list[KafkaError] = []
+        self._call(self._producer.begin_transaction, what="begin_transaction")
+        try:
+            for topic, value, key, partition, headers in outputs:
+                self._produce(topic, value, key, partition, headers=headers)
+            for topic, records in changes.items():
+                self._produce_changes(topic, records, ends, errors)
+            failpoint("produced")
+            self._call(
+                self._producer.send_offsets_to_transaction, [source], group, ATTEMPT, what="send_offsets"
+            )
+            self._flush()
+            failpoint("flushed")
+            failpoint("before_commit")
+            self._call(self._producer.commit_transaction, ATTEMPT, what="commit_transaction")
+        except Aborted:
+            self._abort()
+            raise
+        if errors or ends.keys() != {topic for topic, records in changes.items() if records}:
+            raise Crash(f"unit {self._partition}: committed, but changelog records failed: {errors}")
+        return ends
+
+    def close(self) -> None:
+        """Release the client. A fenced producer's close raises; there is nothing left to save then."""
+        try:
+            self._producer.close()
+        except (KafkaException, RuntimeError, SystemError) as error:
+            log.info("unit %s: closing the producer: %s", self._partition, error)
+
+    def _produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        delivered: Callable[[KafkaError | None, Message], None] | None = None,
+        headers: list[tuple[str, bytes]] | None = None,
+    ) -> None:
+        while True:
+            try:
+                self._producer.produce(topic, value, key, partition, delivered, headers=headers)
+                return
+            except BufferError:
+                self._producer.poll(0.05)
+            except KafkaException as error:
+                # For example a record over message.max.bytes: refused locally, nothing was sent.
+                raise self._sorted(error, f"produce to {topic}", refused_locally=True) from error
+
+    def _produce_changes(
+        self, topic: str, records: Sequence[Change], ends: dict[str, int], errors: list[KafkaError]
+    ) -> None:
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            offset = message.offset()
+            if error is not None:
+                errors.append(error)
+            elif offset is not None:
+                ends[topic] = offset + 1
+
+        for key, value in records[:-1]:
+            self._produce(topic, value, key, self._partition)
+        for key, value in records[-1:]:
+            self._produce(topic, value, key, self._partition, delivered)
+
+    def _flush(self) -> None:
+        deadline = time.monotonic() + self._config.operation_timeout
+        while self._producer.flush(ATTEMPT):
+            if time.monotonic() > deadline:
+                raise Crash(f"unit {self._partition}: outputs are not acknowledged")
+
+    def _abort(self) -> None:
+        try:
+            self._call(self._producer.abort_transaction, ATTEMPT, what="abort_transaction")
+        except Aborted as error:
+            raise Crash(str(error)) from error
+
+    def _call(self, function: Callable[..., T], *arguments: object, what: str) -> T:
+        """Call and repeat while the error is retriable, until the operation timeout."""
+        deadline = time.monotonic() + self._config.operation_timeout
+        while True:
+            try:
+                return function(*arguments)
+            except KafkaException as error:
+                reason: KafkaError = error.args[0]
+                if reason.retriable() and not reason.fatal() and time.monotonic() < deadline:
+                    time.sleep(0.02)
+                    continue
+                raise self._sorted(error, what) from error
+
+    def _sorted(
+        self, error: KafkaException, what: str, *, refused_locally: bool = False
+    ) -> Aborted | Crash:
+        reason: KafkaError = error.args[0]
+        text = f"unit {self._partition}: {what}: {reason}"
+        if not reason.fatal() and (reason.txn_requires_abort() or refused_locally):
+            return Aborted(text)
+        return Crash(text)

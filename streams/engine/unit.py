@@ -1,0 +1,171 @@
+"""A unit: one partition number of the app, and everything that belongs to it alone.
+
+That partition of every source topic and every changelog, the transactional id ``<group>-<number>``,
+the directory ``<state_dir>/<number>``, at most one batch between poll and commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from confluent_kafka import Message, TopicPartition
+
+from .batch import Batch, TableSpec
+from .buffer import Buffer
+from .changelog import SourceMark, source_key
+from .config import EngineConfig
+from .errors import Closed, Crash
+from .store import Position, Store, StoreState
+from .transaction import Change, GroupMetadata, ProducerFactory, Transactions, kafka_producer
+
+log = logging.getLogger(__name__)
+
+
+class Unit:
+    """Created on assignment, used up by revoke or loss; never reopened.
+
+    ``lock`` guards store and producer: commit, replay and close exclude each other. ``dead`` is set
+    before close and read under the lock.
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        partition: int,
+        sources: Mapping[str, str],
+        partitions: int,
+        tables: Sequence[TableSpec],
+        group: GroupMetadata,
+        make_producer: ProducerFactory = kafka_producer,
+    ) -> None:
+        """``sources``: topic -> topic id; ``partitions``: their common count; ``tables`` not empty."""
+        self.partition = partition
+        self.sources = dict(sources)
+        self.tables = tuple(tables)
+        self.buffer = Buffer(sources)
+        self.inflight: Batch | None = None
+        self.lock = threading.Lock()
+        self.dead = False
+        #: Restored; the poll thread may position and resume its partitions.
+        self.restored = False
+        #: Consuming; batches may be delivered.
+        self.ready = False
+        self.paused = True
+        #: Per source topic: the group's offset when assigned, and where to consume from once restored.
+        self.committed: dict[str, int | None] = dict.fromkeys(sources)
+        self.start_at: dict[str, int] = {}
+        #: Per source topic the offset before which everything is durable; known once restored.
+        self.applied: dict[str, int] = {}
+        #: Set while no agent works on a batch of this unit: only then may its store be closed.
+        self.idle = threading.Event()
+        self.idle.set()
+        self._config = config
+        self._partitions = partitions
+        self._group = group
+        self._make_producer = make_producer
+        self._store: Store | None = None
+        self._transactions: Transactions | None = None
+
+    @property
+    def store(self) -> Store:
+        if self._store is None:
+            raise Closed(f"unit {self.partition} has no open store")
+        return self._store
+
+    @property
+    def path(self) -> Path:
+        return self._config.state_dir / str(self.partition)
+
+    @property
+    def marks_topic(self) -> str:
+        """The changelog that gets the source offsets: that of the first table by name."""
+        return min(self.tables, key=lambda table: table.name).changelog
+
+    def fence(self) -> None:
+        """Take the transactional id. Committed offsets and changelog ends may be read after it only."""
+        self._transactions = Transactions(self._config, self.partition, self._make_producer)
+        self._transactions.fence()
+
+    def open_store(self) -> Store:
+        """Open the local copy. Call with the lock held."""
+        self._store = Store(self.path)
+        if self._store.discarded is not None:
+            log.warning("unit %s: local state unusable (%s): rebuilding", self.partition, self._store.discarded)
+        return self._store
+
+    def commit(self, batch: Batch) -> float:
+        """Make a finished batch durable; return how long it took in seconds.
+
+        Outputs, changelog and source offset in one transaction, then rows and position in one write
+        of the local store. Raises Closed when the unit was given away before, Aborted when it may be
+        delivered again, anything else ends the worker.
+        """
+        began = time.monotonic()
+        failpoint = self._config.failpoint
+        with self.lock:
+            if self.dead or self._transactions is None:
+                raise Closed(f"unit {self.partition} was given away")
+            state = self.store.state
+            if state is None:
+                raise Crash(f"unit {self.partition}: commit before restore")
+            mark = SourceMark(batch.topic_id, batch.next_offset, self._partitions)
+            ends = self._transactions.commit(
+                batch.outputs,
+                self._changes(batch, mark),
+                TopicPartition(batch.topic, self.partition, batch.next_offset),
+                self._group,
+            )
+            failpoint("committed")
+            self.store.write(
+                _rows(batch),
+                StoreState(
+                    complete_at=self._config.now(),
+                    changelogs=state.changelogs
+                    | {topic: Position(state.changelogs[topic].topic_id, end) for topic, end in ends.items()},
+                    sources=state.sources | {batch.topic: mark},
+                ),
+            )
+            self.applied[batch.topic] = batch.next_offset
+            failpoint("stored")
+        return time.monotonic() - began
+
+    def _changes(self, batch: Batch, mark: SourceMark) -> dict[str, list[Change]]:
+        changes: dict[str, list[Change]] = {
+            overlay.changelog: list(overlay.writes.items())
+            for overlay in batch.overlays.values()
+            if overlay.writes
+        }
+        changes.setdefault(self.marks_topic, []).append((source_key(batch.topic), mark.encode()))
+        return changes
+
+    def close(self, wait_idle: float) -> None:
+        """Release store and producer, after a running commit and, within ``wait_idle``, the agent."""
+        self.dead = True
+        self.ready = False
+        self.idle.wait(wait_idle)
+        with self.lock:
+            if self._store is not None:
+                self._store.close()
+                self._store = None
+            if self._transactions is not None:
+                self._transactions.close()
+                self._transactions = None
+
+
+def _rows(batch: Batch) -> Iterator[Change]:
+    for overlay in batch.overlays.values():
+        prefix = overlay.prefix
+        for key, value in overlay.writes.items():
+            yield prefix + key, value
+
+
+def last_offset(records: Sequence[Message]) -> int:
+    """Return the offset of the last of ``records``."""
+    offset = records[-1].offset()
+    if offset is None:
+        raise ValueError("not a consumed record: it has no offset")
+    return offset
