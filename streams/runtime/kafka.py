@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (
@@ -46,6 +46,8 @@ _DENIED = frozenset(
         KafkaError._INVALID_ARG,
     }
 )
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,17 +206,33 @@ def _create(
     client: AdminClient, name: str, partitions: int, replication: int, config: Mapping[str, str]
 ) -> list[Change]:
     topic = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(config))
-    # operation_timeout: return when the brokers have taken the topic over, not when the controller noted it.
     future = client.create_topics([topic], operation_timeout=REQUEST_TIMEOUT_S, request_timeout=REQUEST_TIMEOUT_S)[name]
     try:
         _result(future)
+        made = True
     except KafkaException as exc:
         if _code(exc) != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
-        # Somebody else made it meanwhile: it must be the same.
-        _hold_partitions(name, partitions, _describe(client, [name])[name])
-        return _alter(client, name, config)
-    return [Created(name)]
+        made = False
+    found = _settled(lambda: _with_leaders(client, name), f"topic {name} to appear")
+    # Somebody else may have made it meanwhile: it must be the same.
+    _hold_partitions(name, partitions, found)
+    return [Created(name)] if made else _alter(client, name, config)
+
+
+def _with_leaders(client: AdminClient, name: str) -> TopicDescription | None:
+    found = _describe(client, [name]).get(name)
+    return found if found and all(partition.leader for partition in found.partitions) else None
+
+
+def _settled(ask: Callable[[], T | None], what: str) -> T:
+    """The first answer of ``ask`` that is not None: the controller acts before its brokers know of it."""
+    deadline = time.monotonic() + REQUEST_TIMEOUT_S
+    while (answer := ask()) is None:
+        if time.monotonic() > deadline:
+            raise Unavailable(f"Kafka takes too long for {what}: try again")
+        time.sleep(_POLL_S / 4)
+    return answer
 
 
 def _differences(client: AdminClient, name: str, config: Mapping[str, str]) -> list[tuple[str, str | None, str]]:
@@ -236,6 +254,7 @@ def _alter(client: AdminClient, name: str, config: Mapping[str, str]) -> list[Ch
     resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
     [future] = client.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S).values()
     _result(future)
+    _settled(lambda: None if _differences(client, name, config) else True, f"the settings of topic {name} to change")
     return [Altered(name, setting, before, after) for setting, before, after in differences]
 
 
