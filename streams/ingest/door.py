@@ -23,6 +23,7 @@ from schemas.limits import DOOR_RECORD_BYTES_MAX
 from schemas.placement import playback_key, playback_partition
 from schemas.topics import PLAYBACK_REPORTED
 from streams.domain.identity import derived_event_id
+from streams.domain.report import Report, problem
 from streams.ingest.hooks import ParsedReport, Rejected
 from streams.ingest.media import Facts, Media, MediaFacts, Named, NothingKnown
 from streams.ingest.people import People
@@ -174,7 +175,13 @@ class Door:
             else:
                 assert report.upstream_media is not None, "parsers refuse reports without media"
                 named = Named(report.upstream_media, may_be_ours=False)
-            drafts.append(_Draft(index, report, source_id, user, named))
+            draft = _Draft(index, report, source_id, user, named)
+            # The rules behind the log would refuse it: then it is answered here, where somebody listens.
+            wrong = problem(_as_rules_see(draft, principal))
+            if wrong is not None:
+                rejected.append(Rejection(index, wrong.reason.value, wrong.detail))
+                continue
+            drafts.append(draft)
         return drafts
 
     async def _who(self, principal: Principal, drafts: list[_Draft], rejected: list[Rejection]) -> list[_Draft]:
@@ -230,17 +237,39 @@ def _by_source(drafts: Collection[_Draft]) -> dict[str, list[_Draft]]:
     return groups
 
 
+def _as_rules_see(draft: _Draft, principal: Principal) -> Report:
+    """The report in the sender's own words, for rule 0: these, too, must be valid texts."""
+    report = draft.report
+    return Report(
+        kind=report.kind,
+        user=draft.user if draft.user is not None else principal.user_ref or "",
+        media=draft.named.name,
+        received_at=0,
+        source=draft.source_id,
+        event_id=report.event_id or None,
+        media_kind=report.media_kind,
+        session_id=report.session_id,
+        device_id=report.device_id,
+        sequence=report.sequence,
+        position_ms=report.position_ms,
+        duration_ms=report.duration_ms,
+        occurred_at=report.occurred_at,
+        listened_ms=report.listened_ms,
+        origin=report.origin,
+    )
+
+
 def _event_id(draft: _Draft, principal: Principal, idempotency_key: str | None) -> str:
     """The sender's own, else one that a repeated request makes again, else a random one."""
     report = draft.report
-    if report.event_id is not None:
+    if report.event_id:
         return report.event_id
     if idempotency_key is not None:
         text = f"{principal.token_id}\0{idempotency_key}\0{draft.index}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
     return (
         derived_event_id(
-            source_id=draft.source_id,
+            source=draft.source_id,
             user=draft.user_ref,
             media=draft.media_id,
             session_id=report.session_id,

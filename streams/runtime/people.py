@@ -159,7 +159,8 @@ async def _people(connection: Connection, source_id: str, names: list[str]) -> d
         {"source": source_id, "names": names},
     )
     rows = await cursor.fetchall()
-    by_ref = {row[1]: Person(row[1], row[2]) for row in rows}
+    # Whoever says a user_ref has been given it by us, which happens after it was acknowledged only.
+    by_ref = {row[1]: Person(row[1], True) for row in rows}
     by_name = {row[0]: Person(row[1], row[2]) for row in rows}
     asked: Iterable[str] = names
     return {name: found for name in asked if (found := by_name.get(name) or by_ref.get(name))}

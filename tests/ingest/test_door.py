@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client import Counter
 
+from schemas.errors import InvalidValue
 from schemas.events import PlaybackReported
 from schemas.limits import DOOR_RECORD_BYTES_MAX
 from schemas.topics import IDENTITY_USERS, PLAYBACK_REPORTED
@@ -81,12 +82,39 @@ def test_a_report_over_the_doors_record_limit_is_refused_alone(monkeypatch: pyte
     assert [(r.index, r.reason) for r in receipt.rejected] == [(0, "too_large")]
 
 
-def test_a_value_the_log_cannot_hold_is_refused_alone_and_not_echoed() -> None:
+def test_what_the_rules_would_reject_is_rejected_at_the_door() -> None:
+    """A parser that lets something through does not make a dead letter of it."""
     world = World()
-    receipt = take(world, replace(REPORT, sequence=2**70, session_id="s", event_id="x"), REPORT)
+    bad = [
+        replace(REPORT, sequence=2**70),
+        replace(REPORT, position_ms=-1),
+        replace(REPORT, position_ms=None),
+        replace(REPORT, upstream_user="nul\0"),
+        replace(REPORT, upstream_user="lone\ud800"),
+        replace(REPORT, upstream_media="x" * 257),
+        replace(REPORT, upstream_user="  "),
+    ]
+    receipt = take(world, *bad, REPORT)
     assert receipt.accepted == 1
+    assert [r.index for r in receipt.rejected] == list(range(len(bad)))
+    assert all(str(2**70) not in r.detail for r in receipt.rejected)
+    assert len(world.people.rows) == 1
+
+
+def test_a_value_the_log_cannot_hold_is_refused_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    encode = Contract.encode
+
+    def picky(self: Contract, event: PlaybackReported) -> bytes:
+        if event.event_id == "odd":
+            raise InvalidValue("canary")
+        return encode(self, event)
+
+    monkeypatch.setattr(Contract, "encode", picky)
+    receipt = take(world, replace(REPORT, event_id="odd"), replace(REPORT, event_id="fine"))
+    assert receipt.event_ids == ("fine",)
     assert [(r.index, r.reason) for r in receipt.rejected] == [(0, "invalid_value")]
-    assert str(2**70) not in receipt.rejected[0].detail
+    assert "canary" not in receipt.rejected[0].detail
 
 
 def test_a_parsers_rejections_keep_their_places() -> None:

@@ -1,0 +1,111 @@
+"""People, aliases, sources and tokens on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import psycopg
+import pytest
+
+from streams.runtime.clock import SystemClock
+from streams.runtime.database import Database as DoorDatabase
+from streams.runtime.errors import Permanent
+from streams.runtime.people import AliasStore, PeopleStore, PostgresAliases, PostgresPeople, PostgresSources
+from streams.runtime.tokens import (
+    Authenticator,
+    PostgresTokens,
+    Scope,
+    Unauthenticated,
+    create_source,
+    create_token,
+    list_sources,
+    list_tokens,
+    revoke_token,
+)
+from tests.ingest.people_contract import AliasStoreContract, PeopleStoreContract
+from tests.integration.ingest.house import conninfo_of
+from tests.stack import Database
+
+pytestmark = pytest.mark.services
+T = TypeVar("T")
+
+
+class _OnPostgres:
+    @pytest.fixture(autouse=True)
+    def _tables(self, core: Database) -> None:
+        self.conninfo = conninfo_of(core)
+
+    def with_two(self, scene: Callable[[DoorDatabase, DoorDatabase], Awaitable[T]]) -> T:
+        async def inside() -> T:
+            async with DoorDatabase(self.conninfo) as one, DoorDatabase(self.conninfo) as two:
+                return await scene(one, two)
+
+        return asyncio.run(inside())
+
+
+class TestPostgresPeople(_OnPostgres, PeopleStoreContract):
+    def run(self, test: Callable[[PeopleStore, PeopleStore], Awaitable[T]]) -> T:
+        return self.with_two(lambda one, two: test(PostgresPeople(one), PostgresPeople(two)))
+
+
+class TestPostgresAliases(_OnPostgres, AliasStoreContract):
+    def run(self, test: Callable[[AliasStore, AliasStore], Awaitable[T]]) -> T:
+        return self.with_two(lambda one, two: test(PostgresAliases(one), PostgresAliases(two)))
+
+
+class TestTokens(_OnPostgres):
+    def ask(self, token: str) -> Any:
+        async def scene(database: DoorDatabase, _: DoorDatabase) -> Any:
+            return await Authenticator(PostgresTokens(database), SystemClock()).authenticate(token)
+
+        return self.with_two(scene)
+
+    def test_a_created_token_is_its_holder_and_a_revoked_one_nobody(self, connection: psycopg.Connection[Any]) -> None:
+        token = create_token(connection, "home", ["report", "read"], "u" * 32, "phone")
+        found = self.ask(token)
+        assert (found.source_id, found.scopes, found.user_ref) == ("home", {Scope.REPORT, Scope.READ}, "u" * 32)
+        assert revoke_token(connection, found.token_id)
+        assert not revoke_token(connection, found.token_id)
+        with pytest.raises(Unauthenticated):
+            self.ask(token)
+
+    def test_the_table_holds_no_token(self, connection: psycopg.Connection[Any]) -> None:
+        token = create_token(connection, "home", ["report"])
+        rows = connection.execute("SELECT t::text FROM core.tokens AS t").fetchall()
+        assert len(rows) == 1
+        assert token not in rows[0][0]
+        assert token.encode().hex() not in rows[0][0]
+        assert len(token) == 46
+
+    def test_lists_show_everything_but_the_secret(self, connection: psycopg.Connection[Any]) -> None:
+        token = create_token(connection, None, ["operate"], label="desk")
+        [entry] = list_tokens(connection)
+        assert (entry.source_id, entry.scopes, entry.label, entry.revoked_at) == (None, ("operate",), "desk", None)
+        assert token not in repr(entry)
+        assert list_sources(connection) == [("home", "native", "Home"), ("jelly", "jellyfin", "Jelly")]
+
+    @pytest.mark.parametrize(
+        ("source", "scopes"), [("home", []), ("home", ["root"]), (None, ["report"]), ("attic", ["report"])]
+    )
+    def test_a_token_that_makes_no_sense_is_not_made(
+        self, connection: psycopg.Connection[Any], source: str | None, scopes: list[str]
+    ) -> None:
+        with pytest.raises(Permanent):
+            create_token(connection, source, scopes)
+        assert list_tokens(connection) == []
+
+    def test_a_source_is_made_once_and_needs_a_plain_name(self, connection: psycopg.Connection[Any]) -> None:
+        assert create_source(connection, "attic", "plex", "Attic")
+        assert not create_source(connection, "attic", "emby", "Other")
+        for bad in ("", "Attic", "a b", "a\0b", "../x", "x" * 65):
+            with pytest.raises(Permanent):
+                create_source(connection, bad, "plex", "x")
+
+    def test_a_source_exists_when_it_was_made(self) -> None:
+        async def scene(database: DoorDatabase, _: DoorDatabase) -> tuple[bool, bool]:
+            sources = PostgresSources(database)
+            return await sources.exists("home"), await sources.exists("attic")
+
+        assert self.with_two(scene) == (True, False)
