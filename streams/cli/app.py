@@ -43,6 +43,14 @@ class Lazy:
 
 
 COMMANDS: dict[str, Lazy] = {
+    "up": Lazy("streams.cli.up:up", "All of Playhead on this machine, until Ctrl-C."),
+    "demo": Lazy("streams.cli.demo:demo", "A household's evening through the whole path, then stop."),
+    "serve": Lazy("streams.cli.serve:serve", "The HTTP door and read API."),
+    "agents": Lazy("streams.cli.agents:agents", "The Faust agents: reports in, decisions out."),
+    "project": Lazy("streams.cli.project:project", "The projection: decisions to PostgreSQL rows."),
+    "relay": Lazy("streams.cli.relay:relay", "The outbox to cache.invalidated."),
+    "source": Lazy("streams.cli.source:app", "Media servers and apps that may send reports."),
+    "token": Lazy("streams.cli.token:app", "Who may report, read and operate."),
     "decide": Lazy("streams.cli.decide:decide", "What the playback rules make of reports; needs no services."),
     "parse": Lazy("streams.cli.parse:parse", "What a webhook body says, as reports; needs no services."),
     "topics": Lazy("streams.cli.topics:app", "Make Kafka's topics as the catalogue says, or check them."),

@@ -23,11 +23,18 @@ class PlayheadError(Exception):
 
 
 class Permanent(PlayheadError):
-    """``cause`` is the dead letter's cause class, from a closed list (streams/runtime/deadletter.py)."""
+    """``cause`` is the dead letter's cause class, from a closed list (streams/runtime/deadletter.py).
 
-    def __init__(self, message: str, *, cause: str) -> None:
+    ``correlation_id`` and ``source_id`` are the record's own, when it could be read that far.
+    """
+
+    def __init__(
+        self, message: str, *, cause: str, correlation_id: str | None = None, source_id: str | None = None
+    ) -> None:
         super().__init__(message)
         self.cause = cause
+        self.correlation_id = correlation_id
+        self.source_id = source_id
 
 
 class Transient(PlayheadError):

@@ -40,6 +40,9 @@ COMMIT_SECONDS = _histogram("commit_seconds", "Time of an agent's transaction, b
 RESTORED_RECORDS = _counter("restored_records", "Changelog records replayed into local tables.", ("agent",))
 ASSIGNED_UNITS = _gauge("assigned_units", "Partitions an agent process owns now.", ("agent",))
 BUFFERED_RECORDS = _gauge("buffered_records", "Records fetched by an agent and not yet processed.", ("agent",))
+AGENT_LAG_RECORDS = _gauge(
+    "agent_lag_records", "Records of an owned partition an agent has not committed yet.", ("agent", "partition")
+)
 DEAD_LETTERS = _counter("dead_letters", "Records given up, by who and why.", ("consumer", "cause"))
 
 PROJECTED_RECORDS = _counter("projected_records", "Records read by a projection.", ("projection",))

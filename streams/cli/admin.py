@@ -1,0 +1,27 @@
+"""Connections of the administration commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from streams.runtime.errors import Unavailable
+from streams.runtime.settings import Settings
+
+
+@contextmanager
+def door_connection(settings: Settings) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    """One transaction as the role that writes sources and tokens; committed when the block ends well.
+
+    Raises Unavailable when the database does not answer.
+    """
+    try:
+        connection = psycopg.connect(**settings.postgres.conninfo("door"))
+    except psycopg.OperationalError as exc:
+        where = f"{settings.postgres.host}:{settings.postgres.port}"
+        raise Unavailable(f"PostgreSQL at {where} does not answer: {str(exc).strip().splitlines()[-1]}") from exc
+    with connection:
+        yield connection

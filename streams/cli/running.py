@@ -1,0 +1,100 @@
+"""A deployment that runs: services up, roles supervised, everything answering; and all of it stopped again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from rich.console import Console
+
+from streams.cli.deployment import Options, prepare, roles
+from streams.local import Stack
+from streams.local.progress import BarProgress
+from streams.local.supervisor import Supervisor
+from streams.runtime.errors import Unavailable
+from streams.runtime.settings import Settings
+
+READY_TIMEOUT_S = 60.0
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    stack: Stack
+    settings: Settings
+    supervisor: Supervisor
+
+    @property
+    def url(self) -> str:
+        """Base of the HTTP API."""
+        return f"http://{self.settings.http.host}:{self.settings.http.port}"
+
+    def addresses(self) -> dict[str, str]:
+        """What people connect to, by name; nothing secret."""
+        postgres = self.settings.postgres
+        found = {
+            "http": self.url,
+            "kafka": self.settings.kafka.bootstrap,
+            "postgres": f"{postgres.host}:{postgres.port}/{postgres.database}",
+        }
+        if self.settings.registry.url is not None:
+            found["registry"] = self.settings.registry.url
+        found["folder"] = str(self.stack.folder)
+        return found
+
+
+@contextmanager
+def deployment(
+    folder: Path,
+    options: Options,
+    console: Console,
+    *,
+    registry: bool,
+    on_line: Callable[[str, str], None] | None = None,
+) -> Iterator[Running]:
+    """Start everything on ``folder``, yield when every role is ready, stop everything at the end.
+
+    Raises a LocalStackError when a service can't run, ConfigurationError when a role refuses to, Unavailable
+    when they are not ready in READY_TIMEOUT_S.
+    """
+    stack = Stack(folder, registry=registry, progress=BarProgress(console))
+    supervisor: Supervisor | None = None
+
+    def say(step: str) -> None:
+        console.print(f"  {step} …", style="dim", markup=False)
+
+    try:
+        say("services: Kafka, PostgreSQL" + (", schema registry" if registry else ""))
+        addresses = stack.start()
+        settings = prepare(folder, addresses, options, say)
+        say("roles: door and read API, agents, projection, relay")
+        supervisor = Supervisor(
+            roles(settings, options), logs=folder / "logs", state_file=folder / "supervisor.json", on_line=on_line
+        )
+        supervisor.start()
+        running = Running(stack, settings, supervisor)
+        wait_until_ready(running)
+        yield running
+    finally:
+        if supervisor is not None:
+            supervisor.stop()
+        stack.stop()
+
+
+def wait_until_ready(running: Running, timeout_s: float = READY_TIMEOUT_S) -> None:
+    """Return when the door says it is ready. Raises ConfigurationError, Unavailable."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        running.supervisor.raise_refusal()
+        try:
+            if httpx.get(f"{running.url}/readyz", timeout=2).status_code == httpx.codes.OK:
+                return
+        except httpx.HTTPError:
+            pass  # not listening yet
+        if time.monotonic() > deadline:
+            raise Unavailable(f"not ready after {timeout_s:.0f} s; see the logs in {running.stack.folder / 'logs'}")
+        time.sleep(_POLL_S)
