@@ -54,6 +54,8 @@ def _create_database(connection: psycopg.Connection[Any], database: str) -> None
         connection.execute(
             sql.SQL("CREATE DATABASE {} OWNER {} ENCODING 'UTF8' TEMPLATE template0").format(name, owner)
         )
+    else:
+        connection.execute(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(name, owner))
     connection.execute(sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(name))
     for role in ROLES:
         login = sql.Identifier(login_of(role))

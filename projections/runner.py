@@ -12,6 +12,7 @@ whose answer was lost took place, those offsets tell.
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -254,7 +255,7 @@ class Runner(Generic[E]):
         if records:
             age_ms = self._clock.now_ms() - max(record.timestamp for record in records)
             metrics.PROJECTION_LAG_SECONDS.labels(name).set(max(0, age_ms) / 1000)
-        if _log.isEnabledFor(10):
+        if logging.getLogger(__name__).isEnabledFor(logging.DEBUG):
             for record in records:
                 _log.debug(
                     "projected",
