@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,16 +103,20 @@ def private_stack() -> Iterator[Callable[..., Stack]]:
     They are stopped, and their temporary folders deleted, after the test.
     """
     stacks: list[Stack] = []
+    folders: list[Path] = []
 
-    def start(*arguments: Any, **options: Any) -> Stack:
-        made = Stack(*arguments, **options)
+    def start(folder: Path | None = None, **options: Any) -> Stack:
+        made = Stack(folder, **options)
         stacks.append(made)
+        if folder is not None:
+            folders.append(folder)
         made.start()
         return made
 
     yield start
     for made in stacks:
-        outside = None if not made.started else external_data(made.folder / PostgresServer.name)
         made.stop()
-        if outside is not None:
+    for folder in folders:
+        # pytest deletes its own folders only; as root the data of PostgreSQL may lie elsewhere.
+        if outside := external_data(folder / PostgresServer.name):
             shutil.rmtree(outside, ignore_errors=True)

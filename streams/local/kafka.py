@@ -10,7 +10,7 @@ from pathlib import Path
 
 from streams.local.errors import BootFailedError, PortTakenError
 from streams.local.java import java_executable, jvm_options
-from streams.local.ports import LOOPBACK, is_free
+from streams.local.ports import LOOPBACK, becomes_free
 from streams.local.service import Command, Service
 
 HEAP_MIB = 512
@@ -85,7 +85,7 @@ class KafkaBroker(Service):
     def prepare(self) -> Command:
         """Write the configuration (it may have changed) and format the data folder once."""
         jars = self._jars()
-        if not is_free(self.controller_port):
+        if not becomes_free(self.controller_port):
             raise PortTakenError(f"{self.name} (controller)", self.controller_port)
         properties = self.folder / "server.properties"
         properties.write_text("".join(f"{key}={_escape(value)}\n" for key, value in self.properties().items()), "utf-8")
@@ -178,6 +178,13 @@ def _cluster_id() -> str:
 
 
 def _escape(value: str) -> str:
-    # java.util.Properties: backslashes escape, and a leading blank is cut off.
+    # java.util.Properties reads Latin-1: anything else is written as UTF-16 code units. Backslashes escape, and a
+    # leading blank would be cut off.
     escaped = value.replace("\\", "\\\\")
+    escaped = "".join(c if c.isascii() else _utf16_escapes(c) for c in escaped)
     return "\\" + escaped if escaped[:1] == " " else escaped
+
+
+def _utf16_escapes(character: str) -> str:
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))

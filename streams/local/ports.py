@@ -9,11 +9,15 @@ import socket
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from streams.local.processes import wait_until
+
 LOOPBACK = "127.0.0.1"
 # Below the range most systems give to outgoing connections (32768 up on Linux): a port of that range may be
 # taken by any client while its service restarts.
 LOWEST, HIGHEST = 15_000, 32_000
 ATTEMPTS = 200
+# A killed process counts as ended when its first thread has; others may hold its sockets a moment longer.
+PATIENCE_S = 2.0
 
 
 def is_free(port: int) -> bool:
@@ -26,6 +30,11 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def becomes_free(port: int) -> bool:
+    """Whether the port is free now or within PATIENCE_S."""
+    return wait_until(lambda: is_free(port), PATIENCE_S)
 
 
 def is_listening(port: int) -> bool:
@@ -61,7 +70,7 @@ def remembered(path: Path, names: Iterable[str], fixed: Mapping[str, int]) -> di
     for name in names:
         if name in fixed:
             ports[name] = fixed[name]
-        elif name not in ports or not is_free(ports[name]):
+        elif name not in ports or not becomes_free(ports[name]):
             ports[name] = choose(avoid=[*ports.values(), *fixed.values()])
     if ports != known:
         temporary = path.with_suffix(f".{os.getpid()}")

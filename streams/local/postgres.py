@@ -16,10 +16,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
 
+import psutil
 import psycopg
 from psycopg import sql
 
-from streams.local.errors import BootFailedError, NotInstalledError
+from streams.local import processes
+from streams.local.errors import BootFailedError, NotInstalledError, StaleProcessError
 from streams.local.ports import LOOPBACK
 from streams.local.service import Command, Service
 from streams.local.unprivileged import Placement, place
@@ -74,6 +76,7 @@ class PostgresServer(Service):
         placement = place(self.folder, Path(spec.origin).parent, version(WHEEL))
         if not placement.data.exists():
             self._create_cluster(placement)
+        self._clear_remains(placement.data)
         return Command(
             [
                 str(placement.programs / "postgres"),
@@ -153,6 +156,25 @@ class PostgresServer(Service):
         if code != 0:
             raise BootFailedError(self.name, f"initdb ended with exit code {code}", self.log)
         os.rename(new, placement.data)
+
+    def _clear_remains(self, data: Path) -> None:
+        """Make sure that nothing of an earlier server works on the data, and drop its lock file.
+
+        A postmaster that was killed alone leaves children for a moment. And its process id in the lock file may
+        be a zombie's for ever, where the first process of a container does not collect the dead; PostgreSQL
+        takes that for a running server and refuses. The folder's lock is ours, so nobody is starting one now.
+        """
+        for process in psutil.process_iter(["cwd"]):
+            if process.info["cwd"] == str(data.resolve()) and not processes.kill(process):
+                raise StaleProcessError(self.name, process.pid)
+        lock = data / "postmaster.pid"
+        try:
+            owner = psutil.Process(int(lock.read_text("ascii", "replace").split("\n")[0]))
+            if owner.status() != psutil.STATUS_ZOMBIE and owner.name().startswith("postgres"):
+                return  # PostgreSQL decides
+        except (FileNotFoundError, ValueError, psutil.NoSuchProcess):
+            pass
+        lock.unlink(missing_ok=True)
 
     def _password(self) -> str:
         return secret(self.folder / "password")

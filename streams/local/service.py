@@ -138,7 +138,7 @@ class Service(ABC):
                 folder.mkdir(parents=True, exist_ok=True)
             self._check_space()
             self.stop_stale(self.folder)
-            if not ports.is_free(self.port):
+            if not ports.becomes_free(self.port):
                 raise PortTakenError(self.name, self.port)
             self._rotate_log()
             command = self.prepare()

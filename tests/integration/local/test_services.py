@@ -122,7 +122,7 @@ def test_given_a_running_stack_then_every_service_listens_on_loopback_only(priva
 
 
 def test_given_a_folder_with_spaces_then_all_services_start_in_it(private_stack: Make, tmp_path: Path) -> None:
-    folder = tmp_path / "my médiathèque: data"
+    folder = tmp_path / "my médiathèque: ドラマ 📺"
     stack = private_stack(folder, registry=True, valkey=True)
     assert all(service.running for service in stack.services.values())
     assert (folder / "logs" / "kafka.log").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import shutil
@@ -99,7 +100,8 @@ def test_given_everything_killed_then_a_start_on_the_folder_finds_records_rows_a
         connection.execute("INSERT INTO kept VALUES (42)")
     first = Schema('{"type": "record", "name": "First", "fields": []}', "AVRO")
     second = Schema('{"type": "record", "name": "Second", "fields": []}', "AVRO")
-    first_id = SchemaRegistryClient({"url": owner.registry_url}).register_schema("first", first)
+    with SchemaRegistryClient({"url": owner.registry_url}) as registry:
+        first_id = registry.register_schema("first", first)
     owner.kill_everything()
 
     stack = private_stack(folder, registry=True)
@@ -109,10 +111,12 @@ def test_given_everything_killed_then_a_start_on_the_folder_finds_records_rows_a
     assert consume(owner.bootstrap, "kept") == b"record"
     with psycopg.connect(owner.postgres_url) as connection:
         assert connection.execute("SELECT x FROM kept").fetchone() == (42,)
-    registry = SchemaRegistryClient({"url": owner.registry_url})
-    assert registry.register_schema("second", second) > first_id
-    assert registry.get_schema(first_id).schema_str == first.schema_str
-    assert registry.register_schema("first", first) == first_id
+    with SchemaRegistryClient({"url": owner.registry_url}) as registry:
+        assert registry.register_schema("second", second) > first_id
+        kept = registry.get_schema(first_id).schema_str
+        assert kept is not None
+        assert json.loads(kept)["name"] == "First"
+        assert registry.register_schema("first", first) == first_id
 
 
 @pytest.mark.faults
