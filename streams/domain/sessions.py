@@ -1,0 +1,174 @@
+"""What a session remembers: sequences, runs, and what its run said of position and phase (rules 1, 4, 10)."""
+
+from __future__ import annotations
+
+from streams.domain.case import Case
+from streams.domain.draft import Draft, SessionDraft
+from streams.domain.limits import BEHIND_MS, LOWS_MAX, RUN_GAP_MS, SEQUENCES_BELOW_MAX, SESSIONS_MAX
+from streams.domain.state import Low, Order, Session, newer
+from streams.domain.words import Kind
+
+_BELOW_MASK = (1 << SEQUENCES_BELOW_MAX) - 1
+_OPENS_AFTER_GAP = frozenset({Kind.START, Kind.PROGRESS, Kind.RESUME})
+
+
+def find(sessions: tuple[Session, ...], key: int) -> Session | None:
+    for session in sessions:
+        if session.key == key:
+            return session
+    return None
+
+
+def has_seen(session: Session, sequence: int) -> bool:
+    """Whether this sequence lies in the window (the highest seen and the 63 below it) and was seen."""
+    if session.seen_high is None:
+        return False
+    below = session.seen_high - sequence
+    if below == 0:
+        return True
+    return 0 < below <= SEQUENCES_BELOW_MAX and bool(session.seen_below >> (below - 1) & 1)
+
+
+def mark_seen(session: SessionDraft, sequence: int) -> None:
+    """Remember a sequence; one that lies below the window is not remembered."""
+    high = session.seen_high
+    if high is None:
+        session.seen_high = sequence
+        return
+    above = sequence - high
+    if above > SEQUENCES_BELOW_MAX:
+        session.seen_below = 0
+        session.seen_high = sequence
+    elif above > 0:
+        session.seen_below = (session.seen_below << above | 1 << (above - 1)) & _BELOW_MASK
+        session.seen_high = sequence
+    elif 0 < -above <= SEQUENCES_BELOW_MAX:
+        session.seen_below |= 1 << (-above - 1)
+
+
+def opens_run(session: SessionDraft, kind: Kind, order: Order) -> bool:
+    """Whether this report begins another playing of a known session.
+
+    A start newer than its stop or finish (and than all else it said) does. So does a start, progress or resume
+    more than 30 min after its last report; reports still missing by sequence each fill 30 min more, so that
+    arriving out of order does not cut a run in two.
+    """
+    if (
+        kind is Kind.START
+        and session.ended is not None
+        and newer(order, session.ended)
+        and newer(order, session.phase_order)
+        and newer(order, session.position_order)
+    ):
+        return True
+    if kind not in _OPENS_AFTER_GAP:
+        return False
+    steps = 1
+    if order.sequence is not None and session.seen_high is not None:
+        steps = order.sequence - session.seen_high
+    return steps > 0 and order.event_time - session.event_time > RUN_GAP_MS * steps
+
+
+def open_run(session: SessionDraft, order: Order) -> None:
+    """Begin the next run: of the one before only the memory stays (sequences, listening)."""
+    session.run += 1
+    session.run_from = order
+    session.position_order = None
+    session.position_ms = None
+    session.phase_order = None
+    session.phase = None
+    session.phase_inferred = False
+    session.progressed = False
+    session.ended = None
+    session.finish_order = None
+    session.finish_ms = None
+    session.lows = ()
+
+
+def say(case: Case, session: SessionDraft) -> None:
+    """Keep what the report states of its own run's position and phase, each when newer than the one that set it.
+
+    Nobody knows where a failed report was, and an empty start or stop names no place. A heartbeat of a paused
+    player does not set the phase.
+    """
+    if case.target is not None and not case.report.failed and not (case.is_empty and not case.finishes):
+        say_position(session, case.order, case.target)
+    if not case.pause_heartbeat:
+        say_phase(session, case.order, case.phase, inferred=case.kind is Kind.PROGRESS)
+
+
+def say_position(session: SessionDraft, order: Order, position_ms: int) -> None:
+    """The run's report at `order` carried this position; the newest one counts as its last."""
+    if newer(order, session.position_order):
+        if order.sequence is not None:
+            _leave(session, position_ms)
+        session.position_order = order
+        session.position_ms = position_ms
+    elif order.sequence is not None:
+        _remember_low(session, order, position_ms)
+
+
+def say_phase(session: SessionDraft, order: Order, phase: str, *, inferred: bool = False) -> None:
+    if newer(order, session.phase_order):
+        session.phase_order = order
+        session.phase = phase
+        session.phase_inferred = inferred
+
+
+def lies_behind_later(session: SessionDraft, order: Order, finish_ms: int) -> bool:
+    """Whether a report of the run newer than `order` carries a position more than 30 s behind `finish_ms`."""
+    behind = finish_ms - BEHIND_MS
+    last = session.position_order
+    if last is not None and session.position_ms is not None and newer(last, order) and session.position_ms < behind:
+        return True
+    return any(newer(low.order, order) and low.position_ms < behind for low in session.lows)
+
+
+def _leave(session: SessionDraft, next_ms: int) -> None:
+    """The run goes on from its last position: forget what lies above, keep it when the step is no playing."""
+    last, last_ms = session.position_order, session.position_ms
+    if last is None or last_ms is None:
+        return
+    if session.lows and session.lows[-1].position_ms >= next_ms:
+        session.lows = tuple(low for low in session.lows if low.position_ms < next_ms)
+    if last_ms + BEHIND_MS < next_ms:
+        session.lows = (*session.lows, Low(last, last_ms))[-LOWS_MAX:]
+
+
+def _remember_low(session: SessionDraft, order: Order, position_ms: int) -> None:
+    """A late report's position, when nothing newer is as low."""
+    last_ms = session.position_ms
+    later = [low for low in session.lows if newer(low.order, order)]
+    if (last_ms is not None and last_ms <= position_ms) or any(low.position_ms <= position_ms for low in later):
+        return
+    earlier = [low for low in session.lows if not newer(low.order, order) and low.position_ms < position_ms]
+    session.lows = (*earlier, Low(order, position_ms), *later)[-LOWS_MAX:]
+
+
+def keep(draft: Draft, session: SessionDraft, *, known: bool) -> bool:
+    """Put the session back among those kept; whether it has a place.
+
+    Rule 10: the 9th evicts the one with the oldest event_time, never the current or the pending one. When
+    that is the new one itself, it is not stored.
+    """
+    frozen = session.freeze()
+    if known:
+        sessions = tuple(frozen if kept.key == frozen.key else kept for kept in draft.sessions)
+    else:
+        sessions = (*draft.sessions, frozen)
+    while len(sessions) > SESSIONS_MAX:
+        victim = _oldest(draft, sessions)
+        if victim is None:
+            break
+        sessions = tuple(kept for kept in sessions if kept.key != victim.key)
+        if victim is frozen and not known:
+            break
+        draft.evicted_before = max(draft.evicted_before or victim.event_time, victim.event_time)
+    draft.sessions = sessions
+    return any(kept is frozen for kept in sessions)
+
+
+def _oldest(draft: Draft, sessions: tuple[Session, ...]) -> Session | None:
+    pending = draft.pending.key if draft.pending is not None else None
+    evictable = [kept for kept in sessions if kept.key not in (draft.current_key, pending)]
+    return min(evictable, key=lambda kept: kept.event_time, default=None)
