@@ -47,6 +47,8 @@ def build_app(
         # Their pages load scripts from elsewhere; the document itself is served.
         docs_url=None,
         redoc_url=None,
+        # A redirect would repeat the path, token and all.
+        redirect_slashes=False,
     )
     problems.install(app)
     app.add_middleware(Edge, limits=limits or Limits())

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import psycopg
 import pytest
 
-from streams.runtime.clock import SystemClock
+from streams.runtime.clock import FakeClock, SystemClock
 from streams.runtime.database import Database as DoorDatabase
 from streams.runtime.errors import Permanent
 from streams.runtime.people import AliasStore, PeopleStore, PostgresAliases, PostgresPeople, PostgresSources
@@ -70,6 +70,21 @@ class TestTokens(_OnPostgres):
         assert not revoke_token(connection, found.token_id)
         with pytest.raises(Unauthenticated):
             self.ask(token)
+
+    def test_a_door_that_knows_a_token_stops_taking_it_within_half_a_minute_of_its_revocation(
+        self, connection: psycopg.Connection[Any]
+    ) -> None:
+        token = create_token(connection, "home", ["report"])
+        clock = FakeClock()
+
+        async def scene(database: DoorDatabase, _: DoorDatabase) -> None:
+            authenticator = Authenticator(PostgresTokens(database), clock)
+            revoke_token(connection, (await authenticator.authenticate(token)).token_id)
+            clock.advance(30_000)
+            with pytest.raises(Unauthenticated):
+                await authenticator.authenticate(token)
+
+        self.with_two(scene)
 
     def test_the_table_holds_no_token(self, connection: psycopg.Connection[Any]) -> None:
         token = create_token(connection, "home", ["report"])
