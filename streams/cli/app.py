@@ -53,6 +53,7 @@ COMMANDS: dict[str, Lazy] = {
     "token": Lazy("streams.cli.token:app", "Who may report, read and operate."),
     "decide": Lazy("streams.cli.decide:decide", "What the playback rules make of reports; needs no services."),
     "parse": Lazy("streams.cli.parse:parse", "What a webhook body says, as reports; needs no services."),
+    "migrate": Lazy("streams.cli.migrate:migrate", "Bring PostgreSQL to this build's roles, tables and grants."),
     "topics": Lazy("streams.cli.topics:app", "Make Kafka's topics as the catalogue says, or check them."),
     "schemas": Lazy("streams.cli.schemas:app", "Register the event schemas, or check them."),
 }

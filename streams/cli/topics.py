@@ -18,16 +18,18 @@ _WAIT = typer.Option(30.0, "--wait", min=0.0, help="Seconds to wait for a broker
     epilog="Examples:  playhead topics apply  ·  PLAYHEAD_KAFKA__BOOTSTRAP=kafka-1:9092 playhead topics apply --json"
 )
 def apply(wait: float = _WAIT, as_json: Json = False) -> None:
-    """Create missing topics and alter settings that differ.
+    """Create missing topics, the agents' changelogs too, and alter settings that differ.
 
     Refuses with exit code 78, changing nothing, when a topic has another number of partitions.
     """
+    from streams.agents.app import create_changelogs
     from streams.runtime import kafka
     from streams.runtime.settings import Settings
 
     settings = Settings.load()
     kafka.wait_for_broker(settings.kafka, timeout_s=wait)
-    changes = kafka.apply_topics(settings.kafka)
+    changes: list[kafka.Change] = kafka.apply_topics(settings.kafka)
+    changes += [kafka.Created(name) for name in create_changelogs(settings)]
     if as_json:
         emit_json({"changes": [str(change) for change in changes]})
     else:
