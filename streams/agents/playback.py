@@ -36,7 +36,7 @@ def declare(app: App, contract: Contract, policy: Policy) -> None:
     """Declare the table and the agent on ``app``. Nothing connects here."""
     progress = app.Table(TABLE, help="state of one person and one media, by user_ref:media_id")
 
-    @app.agent(app.source(PLAYBACK_REPORTED.name), outputs=[PLAYBACK_DECIDED.name])  # type: ignore[untyped-decorator]
+    @app.agent(app.source(PLAYBACK_REPORTED.name), outputs=[PLAYBACK_DECIDED.name])
     async def playback(stream: Any) -> None:
         async for batch in stream:
             for record in batch.records:
@@ -172,16 +172,18 @@ def as_decided(
         event_time=after.event_time,
         session_id=after.session_id,
         device_id=after.device_id,
-        pending=pending
-        and Pending(
+        pending=None
+        if pending is None
+        else Pending(
             session_id=pending.session_id,
             device_id=pending.device_id,
             from_position_ms=pending.from_position_ms,
             position_ms=pending.position_ms,
             event_time=pending.event_time,
         ),
-        conflict=conflict
-        and Conflict(
+        conflict=None
+        if conflict is None
+        else Conflict(
             device_id=conflict.device_id,
             session_id=conflict.session_id,
             position_ms=conflict.position_ms,

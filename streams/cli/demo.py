@@ -14,6 +14,7 @@ import httpx
 import typer
 
 from streams.cli.household import PEOPLE, TITLES, Request, scenes
+from streams.domain.identity import media_id
 
 SETTLE_TIMEOUT_S = 30.0
 _POLL_S = 0.1
@@ -115,9 +116,11 @@ def epilogue(play: Play, settings: Any, console: Any) -> None:
     console.print()
     console.print(_progress_table(play, title="What everyone sees now"))
     fates: Counter[tuple[str, str]] = Counter()
-    for source, event_id in play.sent:
+    for source, event_id in dict.fromkeys(play.sent):
         explained = play.read(source, f"/v1/events/{event_id}")
         fates[explained["verdict"], explained["reason"] or ""] += 1
+        if explained["deliveries"] > 1:
+            fates["duplicate", "seen before"] += explained["deliveries"] - 1
     table = Table(title="What became of the reports", title_justify="left")
     for column in ("verdict", "reason", "decisions"):
         table.add_column(column)
@@ -175,12 +178,13 @@ def _progress_table(play: Play, title: str | None = None) -> Any:
     table = Table(title=title, title_justify="left")
     for column in ("who", "what", "position", "resumes at", "plays", "device", ""):
         table.add_column(column)
+    titles = {media_id(source, upstream): title for source in play.tokens for upstream, title in TITLES.items()}
     for person, (source, user) in PEOPLE.items():
-        for row in (play.read(source, f"/v1/users/{user}/progress") or {"progress": []})["progress"]:
+        for row in (play.read(source, f"/v1/users/{user}/progress") or {"items": []})["items"]:
             remark = "another device was further" if row["conflict"] else "a device waits" if row["pending"] else ""
             table.add_row(
                 person,
-                TITLES.get(row.get("upstream_media") or "", row["media"]),
+                titles.get(row["media"], row["media"]),
                 _clock(row["position_ms"]),
                 _clock(row["resume_position_ms"]),
                 str(row["play_count"]),

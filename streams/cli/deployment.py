@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import SecretStr
 
@@ -30,8 +30,12 @@ from streams.runtime.settings import (
     RegistrySettings,
     Settings,
 )
+from streams.runtime.settings import (
+    Role as DatabaseRole,
+)
 
 DATABASE = "playhead"
+_DATABASE_ROLES: tuple[DatabaseRole, ...] = get_args(DatabaseRole)
 SETTINGS_FILE = "playhead.toml"
 _SECRET_BYTES = 24
 
@@ -64,7 +68,7 @@ def prepare(folder: Path, addresses: Addresses, options: Options, say: Say) -> S
     postgres = addresses.postgres
     assert postgres is not None
     say("database roles and tables")
-    passwords = {role: settings.postgres.password(role) for role in _ROLES}
+    passwords = {role: settings.postgres.password(role) for role in _DATABASE_ROLES}
     create_roles(postgres.url(), passwords, DATABASE)
     migrate(settings.postgres.conninfo("owner"))
     say("topics")
@@ -104,9 +108,6 @@ def roles(settings: Settings, options: Options) -> list[Role]:
     return found
 
 
-_ROLES = ("owner", "projector", "relay", "reader", "door")
-
-
 def _settings(folder: Path, addresses: Addresses, options: Options) -> Settings:
     if addresses.bootstrap is None or addresses.postgres is None:
         raise ConfigurationError("a deployment needs Kafka and PostgreSQL")
@@ -121,7 +122,7 @@ def _settings(folder: Path, addresses: Addresses, options: Options) -> Settings:
             port=addresses.postgres.port,
             database=DATABASE,
             sslmode="disable",
-            **{f"{role}_password": SecretStr(kept[role]) for role in _ROLES},
+            **{f"{role}_password": SecretStr(kept[role]) for role in _DATABASE_ROLES},
         ),
         http=HttpSettings(port=options.http_port),
         identity=IdentitySettings(hash_key=SecretStr(kept["identity"])),
@@ -132,7 +133,7 @@ def _settings(folder: Path, addresses: Addresses, options: Options) -> Settings:
 def _secrets(path: Path) -> dict[str, str]:
     """This deployment's secrets, made at first use and kept: the identity key ties people to their history."""
     kept: dict[str, str] = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    missing = [name for name in (*_ROLES, "identity") if name not in kept]
+    missing = [name for name in (*_DATABASE_ROLES, "identity") if name not in kept]
     if missing:
         kept |= {name: secrets.token_urlsafe(_SECRET_BYTES) for name in missing}
         _write_private(path, json.dumps(kept))
