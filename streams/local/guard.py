@@ -1,8 +1,6 @@
-"""A small process that ends our services when their owner dies in any way, kill -9 included.
+"""The owner's end of the guard: a small process that ends our services when this one dies, kill -9 included.
 
-The owner writes "+ pid signal" and "- pid" lines to the guard's standard input. The operating system closes that
-pipe when the owner is gone; then the guard stops what is left: first the service's own clean signal, after
-GRACE_S the whole tree by SIGKILL. A parent-death signal (Linux) would not do: it fires when the *thread* that
+See guard_process.py for the other end. A parent-death signal (Linux) would not do: it fires when the *thread* that
 started the child ends, and services are started from a pool.
 """
 
@@ -14,13 +12,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
+from contextlib import suppress
 from pathlib import Path
 
-import psutil
+from streams.local.errors import LocalStackError
 
-GRACE_S = 15.0
-POLL_S = 0.05
+PROGRAM = Path(__file__).resolve().with_name("guard_process.py")
+READY = "ready\n"
+LAUNCH = "import runpy, sys; sys.path[:0] = sys.argv[2:]; runpy.run_path(sys.argv[1], run_name='__main__')"
 
 
 class Guard:
@@ -30,85 +29,74 @@ class Guard:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
         self._owner = 0
+        self._inherited: subprocess.Popen[str] | None = None
+        self._watched: dict[int, signal.Signals] = {}
 
     def watch(self, pid: int, how: signal.Signals) -> None:
-        """From now on, the process is ended when this one dies."""
-        self._write(f"+ {pid} {int(how)}\n")
+        """From now on, the process is ended when this one dies. Raises LocalStackError without a guard."""
+        with self._lock:
+            if self._owner not in (0, os.getpid()):
+                # Forked: the services so far are the parent's, and so is the guard.
+                self._watched, self._inherited, self._process = {}, self._process, None
+            self._watched[pid] = how
+            self._tell(f"+ {pid} {int(how)}\n")
 
     def forget(self, pid: int) -> None:
         """The process has ended, its id may be given to somebody else."""
-        self._write(f"- {pid}\n")
+        with self._lock:
+            if self._watched.pop(pid, None) is not None:
+                self._tell(f"- {pid}\n")
 
     def close(self) -> None:
         """End the guard; what it still watches is stopped by it before it ends."""
         with self._lock:
-            if self._process and self._process.stdin and self._owner == os.getpid():
-                self._process.stdin.close()
-                self._process.wait()
-            self._process = None
+            if self._process is not None and self._owner == os.getpid():
+                self._end(self._process)
+                self._process = None
 
-    def _write(self, line: str) -> None:
-        with self._lock:
-            if self._process is None or self._owner != os.getpid() or self._process.poll() is not None:
-                self._process = self._start()
-                self._owner = os.getpid()
-            assert self._process.stdin is not None
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
+    def _tell(self, line: str) -> None:
+        if self._process is not None:
+            try:
+                self._send(self._process, line)
+                return
+            except BrokenPipeError:
+                self._end(self._process)
+        # The first one, or in place of one that somebody killed: it must know all.
+        self._process, self._owner = self._start(), os.getpid()
+        for pid, how in self._watched.items():
+            self._send(self._process, f"+ {pid} {int(how)}\n")
+
+    @staticmethod
+    def _end(process: subprocess.Popen[str]) -> None:
+        for stream in (process.stdin, process.stdout):
+            assert stream is not None
+            # Closing writes what is buffered, which a dead guard does not take.
+            with suppress(BrokenPipeError):
+                stream.close()
+        process.wait()
+
+    @staticmethod
+    def _send(process: subprocess.Popen[str], line: str) -> None:
+        assert process.stdin is not None
+        process.stdin.write(line)
+        process.stdin.flush()
 
     def _start(self) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            # -I: neither the working folder nor PYTHON* variables decide what code runs.
-            [sys.executable, "-I", str(Path(__file__).resolve())],
+            # -I: neither the working folder nor PYTHON* variables decide what code runs, only our own path.
+            [sys.executable, "-I", "-c", LAUNCH, str(PROGRAM), *map(os.path.abspath, filter(None, sys.path))],
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             text=True,
             cwd="/",
             start_new_session=True,
         )
+        assert process.stdout is not None
+        if process.stdout.readline() != READY:
+            process.kill()
+            process.wait()
+            raise LocalStackError(
+                "The guard process, which ends the services when this program is killed, did not start."
+            )
         atexit.register(self.close)
         return process
-
-
-def main() -> None:
-    """Read until the owner is gone, then end what is left."""
-    watched: dict[int, tuple[psutil.Process, signal.Signals]] = {}
-    for line in sys.stdin:
-        match line.split():
-            case ["+", pid, how]:
-                try:
-                    watched[int(pid)] = (psutil.Process(int(pid)), signal.Signals(int(how)))
-                except psutil.NoSuchProcess:
-                    continue
-            case ["-", pid]:
-                watched.pop(int(pid), None)
-    roots, members = [], []
-    for process, how in watched.values():
-        try:
-            members += [process, *process.children(recursive=True)]
-            process.send_signal(signal.SIGCONT)
-            process.send_signal(how)
-        except psutil.NoSuchProcess:
-            continue
-        roots.append(process)
-    deadline = time.monotonic() + GRACE_S
-    while any(_lives(process) for process in roots) and time.monotonic() < deadline:
-        time.sleep(POLL_S)
-    # Who did not end, and children that outlived their parent.
-    for process in members:
-        try:
-            process.kill()
-        except psutil.NoSuchProcess:
-            continue
-
-
-def _lives(process: psutil.Process) -> bool:
-    # A zombie has ended; its owner, which may wait for this guard, has only not asked for its exit code.
-    try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
-
-
-if __name__ == "__main__":
-    main()

@@ -143,8 +143,8 @@ class Service(ABC):
             self._rotate_log()
             command = self.prepare()
             self._process = command.spawn(self.log)
-            _guard.watch(self._process.pid, self.stop_signal)
             try:
+                _guard.watch(self._process.pid, self.stop_signal)
                 with suppress(psutil.NoSuchProcess):
                     ProcessMark.of(self._process.pid).write(self._mark_path)
                 self._wait_until_it_answers(self._process, timeout_s)

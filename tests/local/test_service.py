@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from streams.local import ports
+from streams.local import service as service_module
 from streams.local.errors import (
     BootFailedError,
     NotRunningError,
@@ -202,6 +203,27 @@ def test_given_a_process_left_by_a_killed_owner_then_the_next_start_stops_it(tmp
     assert service.pid != pid
     assert not lives(pid)
     assert wait_until(lambda: not lives(child), 10)
+
+
+def test_given_a_killed_guard_then_the_next_start_brings_one_that_knows_all(tmp_path: Path) -> None:
+    first, second = FakeService(tmp_path / "first"), FakeService(tmp_path / "second")
+    first.start()
+    before = {p.pid for p in psutil.Process().children() if "guard_process.py" in " ".join(p.cmdline())}
+    assert len(before) == 1
+    psutil.Process(*before).kill()
+    second.start()
+    [guard] = [
+        p
+        for p in psutil.Process().children()
+        if p.pid not in before and "guard_process.py" in " ".join(p.cmdline() if lives(p.pid) else [])
+    ]
+    first_pid, second_pid = first.pid, second.pid
+    # It ends at the end of its input, as when its owner dies, and takes both along.
+    service_module._guard.close()
+    assert not guard.is_running() or not lives(guard.pid)
+    assert wait_until(lambda: not lives(first_pid) and not lives(second_pid), 20)
+    first.stop()
+    second.stop()
 
 
 def test_given_a_mark_of_a_process_id_used_again_then_the_stranger_is_left_alone(tmp_path: Path, make: Make) -> None:

@@ -286,4 +286,6 @@ def test_given_an_ordinary_user_then_the_stack_starts(tmp_path: Path) -> None:
     owner.end()
     if user is not None:
         assert uids == {user}
+    if outside := external_data(home / "data" / "postgres"):
+        shutil.rmtree(outside)
     shutil.rmtree(home)
