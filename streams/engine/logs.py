@@ -55,7 +55,7 @@ class Logs:
                     if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                         continue
                     raise
-                found[name] = TopicFacts(str(facts.topic_id), len(facts.partitions))
+                found[name] = TopicFacts(canonical_id(str(facts.topic_id)), len(facts.partitions))
             return found
 
         return self._patiently("describe topics", ask)
@@ -123,6 +123,11 @@ class Logs:
                     raise Crash(f"{what}: {reason}") from error
                 log.warning("%s: %s: trying again", what, reason)
                 time.sleep(0.5)
+
+
+def canonical_id(text: str) -> str:
+    """Return a topic id as Kafka's own tools print it: librdkafka uses the alphabet with a slash in it."""
+    return text.replace("+", "-").replace("/", "_").rstrip("=")
 
 
 _FORBIDDEN = (

@@ -5,6 +5,7 @@ The engine itself never creates a topic. :func:`ensure_changelogs` is for the pr
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -80,7 +81,8 @@ def ensure_changelogs(
     """Create the changelogs that do not exist yet and return their names.
 
     ``changelogs`` come from :func:`streams.engine.app.changelog_topics`; ``partitions`` is the count of the
-    source topics. Existing topics are left as they are. Raises KafkaException when the broker refuses.
+    source topics. Existing topics are left as they are. They are usable when it
+    returns. Raises KafkaException when the broker refuses.
     """
     admin = AdminClient(dict(config.common()))
     topics = [
@@ -98,4 +100,9 @@ def ensure_changelogs(
                 raise
         else:
             created.append(name)
+    deadline = time.monotonic() + 30
+    while not set(created) <= admin.list_topics(timeout=30).topics.keys():
+        if time.monotonic() > deadline:
+            raise Refused(f"created, but not visible after 30 s: {created}")
+        time.sleep(0.05)
     return created

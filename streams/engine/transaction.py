@@ -168,7 +168,7 @@ class Transactions:
 
     def _flush(self) -> None:
         deadline = time.monotonic() + self._config.operation_timeout
-        while self._producer.flush(ATTEMPT):
+        while self._call(self._producer.flush, ATTEMPT, what="flush"):
             if time.monotonic() > deadline:
                 raise Crash(f"unit {self._partition}: outputs are not acknowledged")
 

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streams.engine import Crash, PermanentError, SourcePosition
+from streams.engine.batch import ANY_PARTITION, TableSpec
+
+from .fakes import GROUP, TABLE, TOPIC_ID, Letters, Rows, config, make_batch, record
+
+
+def test_given_outputs_then_each_carries_position_and_index_of_its_cause(tmp_path: Path) -> None:
+    batch = make_batch(config(tmp_path), [record(5), record(9)])
+    for message in batch:
+        batch.send("out", b"1")
+        batch.send("out", b"2", headers=[("h", b"x")])
+    positions = [SourcePosition.from_headers(headers) for *_, headers in batch.outputs]
+    assert positions == [
+        SourcePosition("source", TOPIC_ID, 0, offset, index) for offset in (5, 9) for index in (0, 1)
+    ]
+    assert batch.outputs[1][4][0] == ("h", b"x")
+    assert batch.outputs[0][3] == ANY_PARTITION
+    assert message is batch.records[1]
+
+
+def test_given_no_cause_then_send_is_refused(tmp_path: Path) -> None:
+    batch = make_batch(config(tmp_path), [record(5)])
+    with pytest.raises(RuntimeError, match="caused by"):
+        batch.send("out", b"1")
+    assert batch.send("out", b"1", record=batch.records[0]) == batch.position(batch.records[0], 0)
+
+
+def test_given_a_permanent_error_then_only_that_record_is_undone_and_dead_lettered(tmp_path: Path) -> None:
+    rows = Rows({b"table\0k": b"old"})
+    batch = make_batch(config(tmp_path, dead_letter=Letters()), [record(n) for n in range(3)], rows)
+    for message in batch.records:
+        with batch.guard(message):
+            table = batch.overlay(TABLE)
+            table.set(b"k", b"%d" % (message.offset() or 0))
+            batch.send("out", b"x")
+            if message.offset() == 1:
+                assert table.get(b"k") == b"1"
+                raise PermanentError("bad")
+    assert batch.overlay(TABLE).writes == {b"k": b"2"}
+    assert [output[0] for output in batch.outputs] == ["out", "dead", "out"]
+    assert SourcePosition.from_headers(batch.outputs[1][4]) == SourcePosition("source", TOPIC_ID, 0, 1, 0)
+    assert batch.dead == [1]
+    assert batch.guarded == 3
+
+
+def test_given_a_table_first_used_by_the_failing_record_then_it_is_undone_too(tmp_path: Path) -> None:
+    batch = make_batch(config(tmp_path, dead_letter=Letters()), [record(0)])
+    with batch.guard(batch.records[0]):
+        batch.overlay(TABLE).set(b"k", b"1")
+        raise PermanentError("bad")
+    assert batch.overlay(TABLE).writes == {}
+    assert batch.overlay(TABLE).get(b"k") is None
+
+
+def test_given_an_unexpected_error_then_it_passes_through(tmp_path: Path) -> None:
+    batch = make_batch(config(tmp_path, dead_letter=Letters()), [record(0)])
+    with pytest.raises(RuntimeError, match="bug"), batch.guard(batch.records[0]):
+        raise RuntimeError("bug")
+    assert batch.outputs == []
+
+
+def test_given_declared_permanent_types_then_they_are_dead_lettered(tmp_path: Path) -> None:
+    settings = config(tmp_path, dead_letter=Letters(), permanent_errors=(UnicodeDecodeError,))
+    batch = make_batch(settings, [record(0)])
+    with batch.guard(batch.records[0]):
+        b"\xff".decode()
+    assert batch.dead == [0]
+
+
+def test_given_no_dead_letter_port_then_a_permanent_error_ends_the_worker(tmp_path: Path) -> None:
+    batch = make_batch(config(tmp_path), [record(0)])
+    with pytest.raises(Crash, match="no dead_letter port"), batch.guard(batch.records[0]):
+        raise PermanentError("bad")
+
+
+def test_given_nested_guards_then_refused(tmp_path: Path) -> None:
+    batch = make_batch(config(tmp_path), [record(0)])
+    with pytest.raises(RuntimeError, match="nest"), batch.guard(batch.records[0]), batch.guard(batch.records[0]):
+        pass
+
+
+def test_given_records_then_their_rows_are_read_at_once(tmp_path: Path) -> None:
+    rows = Rows()
+    batch = make_batch(config(tmp_path), [record(0, b"a"), record(1, None), record(2, b"b")], rows)
+    batch.overlay(TABLE)
+    batch.overlay(TableSpec.of(GROUP, "by-value", lambda message: message.value()))
+    assert rows.many == [[b"table\0a", b"table\0b"], [b"by-value\0v"]]

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.engine.changelog import RESERVED
+from streams.engine.overlay import Overlay
+from streams.engine.store import Store, StoreState
+
+from .fakes import Rows
+
+KEYS = st.binary(max_size=3)
+VALUES = st.binary(max_size=3)
+
+
+def overlay(rows: dict[bytes, bytes], prefetch: list[bytes] | None = None) -> Overlay:
+    return Overlay(Rows({b"t\0" + k: v for k, v in rows.items()}), b"t\0", "changelog", prefetch or [])
+
+
+@given(
+    st.dictionaries(KEYS, VALUES),
+    st.lists(st.tuples(KEYS, st.none() | VALUES)),
+    st.lists(KEYS),
+    KEYS,
+)
+def test_given_any_writes_then_get_and_scan_are_those_of_a_sorted_dict(
+    committed: dict[bytes, bytes], writes: list[tuple[bytes, bytes | None]], prefetch: list[bytes], prefix: bytes
+) -> None:
+    view = overlay(committed, prefetch)
+    model = dict(committed)
+    for key, value in writes:
+        view.set(key, value)
+        if value is None:
+            model.pop(key, None)
+        else:
+            model[key] = value
+    assert list(view.scan(prefix)) == sorted(item for item in model.items() if item[0].startswith(prefix))
+    assert {key: view.get(key) for key in model} == model
+    assert view.writes == dict(writes)
+
+
+@given(
+    st.lists(st.tuples(KEYS, st.none() | VALUES)),
+    st.lists(st.tuples(KEYS, st.none() | VALUES)),
+    st.dictionaries(KEYS, VALUES),
+)
+def test_given_a_journal_then_undoing_it_restores_everything(
+    before: list[tuple[bytes, bytes | None]],
+    guarded: list[tuple[bytes, bytes | None]],
+    committed: dict[bytes, bytes],
+) -> None:
+    view = overlay(committed)
+    for key, value in before:
+        view.set(key, value)
+    rows, writes = list(view.scan(b"")), dict(view.writes)
+    view.journal = []
+    for key, value in guarded:
+        view.set(key, value)
+    for _, key, seen, write in reversed(view.journal):
+        view.undo(key, seen, write)
+    assert list(view.scan(b"")) == rows
+    assert view.writes == writes
+    assert [view.get(key) for key, _ in guarded] == [dict(rows).get(key) for key, _ in guarded]
+
+
+def test_given_prefetch_then_one_read_for_all_keys() -> None:
+    rows = Rows({b"t\0a": b"1"})
+    view = Overlay(rows, b"t\0", "changelog", [b"a", b"b", b"a"])
+    assert (view.get(b"a"), view.get(b"b")) == (b"1", None)
+    assert rows.many == [[b"t\0a", b"t\0b"]]
+
+
+def test_given_a_reserved_key_or_wrong_types_then_refused() -> None:
+    view = overlay({})
+    with pytest.raises(ValueError, match="reserved"):
+        view.set(RESERVED + b"topic", b"x")
+    with pytest.raises(TypeError):
+        view.set("text", b"x")  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        view.set(b"k", 1)  # type: ignore[arg-type]
+
+
+def test_given_a_real_store_then_scan_stays_inside_its_table(tmp_path: Path) -> None:
+    store = Store(tmp_path / "0")
+    rows: list[tuple[bytes, bytes | None]] = [
+        (b"a\0x", b"other"), (b"t\0k1", b"1"), (b"t\0k2", b"2"), (b"t\0m", b"3"), (b"u\0k", b"other"),
+    ]  # fmt: skip
+    store.write(rows, StoreState(0.0))
+    view = Overlay(store, b"t\0", "changelog", [])
+    view.set(b"k15", b"new")
+    view.set(b"k2", None)
+    assert list(view.scan(b"k")) == [(b"k1", b"1"), (b"k15", b"new")]
+    assert list(view.scan(b"")) == [(b"k1", b"1"), (b"k15", b"new"), (b"m", b"3")]
+    store.close()

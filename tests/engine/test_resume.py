@@ -1,0 +1,106 @@
+"""Where a unit starts: every contradiction between store, changelog, group and log."""
+
+from __future__ import annotations
+
+import pytest
+
+from streams.engine import Refused
+from streams.engine.changelog import SourceMark
+from streams.engine.resume import LogRange, rebuild_reason, replay_start, resume_offset
+from streams.engine.store import Position, StoreState
+
+NOW = 1_000_000.0
+HOUR = 3600.0
+LOG = LogRange("id", 0, 100, 100)
+
+
+def state(offset: int = 50, topic_id: str = "id", age: float = 0.0) -> StoreState:
+    return StoreState(NOW - age, {"log": Position(topic_id, offset)}, {})
+
+
+def reason(given: StoreState, log: LogRange = LOG) -> str | None:
+    return rebuild_reason(given, {"log": log}, NOW, 20 * HOUR)
+
+
+def test_invariant_08_given_a_usable_store_then_it_is_continued() -> None:
+    assert reason(state()) is None
+    assert reason(state(100)) is None
+    assert replay_start("log", 0, state(50), LOG) == 50
+
+
+@pytest.mark.parametrize(
+    ("given", "log", "why"),
+    [
+        (state(topic_id="other"), LOG, "recreated"),
+        (state(101), LOG, "beyond the end"),
+        (state(5), LogRange("id", 6, 100, 100), "before the start"),
+    ],
+)
+def test_invariant_08_given_a_store_that_does_not_fit_its_changelog_then_it_is_rebuilt(
+    given: StoreState, log: LogRange, why: str
+) -> None:
+    assert why in str(reason(given, log))
+
+
+def test_invariant_08_given_no_store_and_a_changelog_without_its_head_then_refused() -> None:
+    with pytest.raises(Refused, match="head was deleted"):
+        replay_start("log", 0, None, LogRange("id", 1, 100, 100))
+    assert replay_start("log", 0, None, LOG) == 0
+
+
+def test_pitfall_14_given_a_copy_older_than_tombstones_live_then_it_is_rebuilt() -> None:
+    assert reason(state(age=19.9 * HOUR)) is None
+    assert "20.1 h old" in str(reason(state(age=20.1 * HOUR)))
+    # Nothing was written since: there is no tombstone to miss.
+    assert reason(state(100, age=1000 * HOUR)) is None
+
+
+def resume(
+    committed: int | None, mark: SourceMark | None, log: LogRange = LOG, trust: bool = False, partitions: int = 4
+) -> int:
+    return resume_offset(
+        "t", 0, committed=committed, mark=mark, log=log, partitions=partitions, trust_group=trust
+    )
+
+
+def mark(offset: int, topic_id: str = "id", partitions: int = 4) -> SourceMark:
+    return SourceMark(topic_id, offset, partitions)
+
+
+def test_given_a_first_start_then_from_the_beginning_of_the_log() -> None:
+    assert resume(None, None, LogRange("id", 7, 100, 100)) == 7
+
+
+def test_given_group_and_changelog_agree_then_from_there() -> None:
+    assert resume(40, mark(40)) == 40
+
+
+def test_given_expired_group_offsets_then_from_the_changelogs_own() -> None:
+    assert resume(None, mark(40)) == 40
+
+
+@pytest.mark.parametrize("committed", [0, 39, 41])
+def test_invariant_06_given_group_and_changelog_disagree_then_refused(committed: int) -> None:
+    with pytest.raises(Refused, match="move in one"):
+        resume(committed, mark(40))
+    assert resume(committed, mark(40), trust=True) == committed
+
+
+def test_invariant_06_given_a_group_offset_and_an_empty_changelog_then_refused() -> None:
+    with pytest.raises(Refused, match="the changelog says nothing"):
+        resume(40, None)
+
+
+@pytest.mark.parametrize("log", [LogRange("id", 41, 100, 100), LogRange("id", 0, 39, 39)])
+def test_given_an_offset_outside_the_log_then_refused_and_never_reset(log: LogRange) -> None:
+    with pytest.raises(Refused, match="outside the log"):
+        resume(40, mark(40), log)
+    with pytest.raises(Refused, match="outside the log"):
+        resume(40, mark(40), log, trust=True)
+
+
+def test_given_a_recreated_source_or_another_partition_count_then_refused() -> None:
+    with pytest.raises(Refused, match="recreated"):
+        resume(40, mark(40, topic_id="old"))
+    with pytest.raises(Refused, match="had 4 partitions and has 8"):
+        resume(40, mark(40), partitions=8)

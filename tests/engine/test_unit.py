@@ -1,0 +1,192 @@
+"""The transaction of a batch, against a fake broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.engine import Crash
+from streams.engine.batch import Batch
+from streams.engine.changelog import SourceMark, source_key
+from streams.engine.config import EngineConfig
+from streams.engine.errors import Aborted, Closed
+from streams.engine.unit import Unit
+
+from .fakes import TABLE, TOPIC_ID, FakeProducer, config, kafka_error, make_batch, record, restored_unit
+
+
+def prepared(unit: Unit, settings: EngineConfig, *, offset: int = 4) -> Batch:
+    batch = make_batch(settings, [record(offset)], unit.store)
+    for message in batch:
+        batch.overlay(TABLE).set(b"k", b"first")
+        batch.overlay(TABLE).set(b"k", b"last")
+        batch.send("out", b"o", b"k", 0)
+        assert message.offset() == offset
+    return batch
+
+
+def test_invariant_01_given_a_batch_then_outputs_changelog_and_offset_are_in_one_transaction(tmp_path: Path) -> None:
+    settings, producer = config(tmp_path), FakeProducer()
+    unit = restored_unit(settings, producer)
+    unit.commit(prepared(unit, settings))
+    assert producer.log == [
+        "init_transactions", "begin", "produce out", f"produce {TABLE.changelog}", f"produce {TABLE.changelog}",
+        "offsets", "flush", "commit",
+    ]  # fmt: skip
+    assert producer.committed == [
+        ("out", b"k", b"o"),
+        (TABLE.changelog, b"k", b"last"),
+        (TABLE.changelog, source_key("source"), SourceMark(TOPIC_ID, 5, 1).encode()),
+    ]
+    assert [(tp.topic, tp.partition, tp.offset) for tp in producer.offsets] == [("source", 0, 5)]
+    unit.close(0)
+
+
+def test_invariant_02_given_a_commit_then_the_store_has_rows_and_position_of_the_same_batch(tmp_path: Path) -> None:
+    settings, producer = config(tmp_path), FakeProducer()
+    unit = restored_unit(settings, producer)
+    unit.commit(prepared(unit, settings))
+    assert unit.store.get(TABLE.prefix + b"k") == b"last"
+    assert unit.store.state is not None
+    assert unit.store.state.sources["source"].offset == 5
+    assert unit.store.state.changelogs[TABLE.changelog].offset == 3
+    unit.close(0)
+
+
+STEPS = ["begin", "produce out", f"produce {TABLE.changelog}", "offsets", "flush", "commit"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("kind", ["abort", "fatal", "unknown"])
+def test_invariant_02_given_a_failure_before_the_commit_then_the_store_is_untouched(
+    tmp_path: Path, step: str, kind: str
+) -> None:
+    settings, producer = config(tmp_path), FakeProducer()
+    unit = restored_unit(settings, producer)
+    before = unit.store.state
+    errors: dict[str, BaseException] = {
+        "abort": kafka_error(abort=True), "fatal": kafka_error(fatal=True), "unknown": RuntimeError("?"),
+    }  # fmt: skip
+    producer.errors[step] = [errors[kind]]
+    with pytest.raises({"abort": Aborted, "fatal": Crash, "unknown": RuntimeError}[kind]):
+        unit.commit(prepared(unit, settings))
+    assert unit.store.get(TABLE.prefix + b"k") is None
+    assert unit.store.state == before
+    assert producer.committed == []
+    assert ("abort" in producer.log) is (kind == "abort")
+    unit.close(0)
+
+
+def test_given_a_retriable_error_then_the_call_is_repeated(tmp_path: Path) -> None:
+    settings, producer = config(tmp_path), FakeProducer()
+    unit = restored_unit(settings, producer)
+    producer.errors = {"offsets": [kafka_error(retriable=True)] * 2, "commit": [kafka_error(retriable=True)]}
+    unit.commit(prepared(unit, settings))
+    assert producer.log.count("commit") == 2
+    unit.close(0)
+
+
+def test_invariant_10_given_a_commit_whose_outcome_stays_unknown_then_the_worker_ends(tmp_path: Path) -> None:
+    settings, producer = config(tmp_path, operation_timeout=0.05), FakeProducer()
+    unit = restored_unit(settings, producer)
+    producer.errors["commit"] = [kafka_error(retriable=True)] * 1000
+    with pytest.raises(Crash, match="commit_transaction"):
+        unit.commit(prepared(unit, settings))
+    assert "abort" not in producer.log
+    unit.close(0)
+
+
+def test_invariant_10_given_an_abort_that_fails_then_the_worker_ends(tmp_path: Path) -> None:
+    settings, producer = config(tmp_path), FakeProducer()
+    unit = restored_unit(settings, producer)
+    producer.errors = {"commit": [kafka_error(abort=True)], "abort": [kafka_error(abort=True)]}
+    with pytest.raises(Crash, match="abort"):
+        unit.commit(prepared(unit, settings))
+    unit.close(0)
+
+
+def test_pitfall_05_given_a_fenced_producer_then_closing_it_does_not_raise(tmp_path: Path) -> None:
+    for error in (kafka_error(fatal=True), RuntimeError("fenced"), SystemError("callback")):
+        producer = FakeProducer()
+        unit = restored_unit(config(tmp_path), producer)
+        producer.errors["close"] = [error]
+        unit.close(0)
+        assert unit.dead
+
+
+def test_pitfall_10_given_a_systemerror_out_of_a_callback_then_it_is_not_taken_for_an_abort(tmp_path: Path) -> None:
+    settings, producer = config(tmp_path), FakeProducer()
+    unit = restored_unit(settings, producer)
+    producer.errors["flush"] = [SystemError("error return without exception set")]
+    with pytest.raises(SystemError):
+        unit.commit(prepared(unit, settings))
+    assert unit.store.get(TABLE.prefix + b"k") is None
+    unit.close(0)
+
+
+def test_given_a_unit_that_was_given_away_then_its_batch_does_not_commit(tmp_path: Path) -> None:
+    settings, producer = config(tmp_path), FakeProducer()
+    unit = restored_unit(settings, producer)
+    batch = prepared(unit, settings)
+    unit.close(0)
+    with pytest.raises(Closed):
+        unit.commit(batch)
+    assert "begin" not in producer.log
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.none() | st.sampled_from([b"1", b"2"])), max_size=4),
+            st.sampled_from([None, "abort at commit", "abort at flush", "kill after commit"]),
+        ),
+        max_size=8,
+    )
+)
+def test_given_any_faults_then_log_and_store_are_the_fold_of_the_committed_batches(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[tuple[list[tuple[bytes, bytes | None]], str | None]]
+) -> None:
+    """Model of the unit: whatever aborts or dies, Kafka holds whole batches and the store never leads."""
+    killed = False
+
+    def failpoint(name: str) -> None:
+        if killed and name == "committed":
+            raise KeyboardInterrupt
+
+    settings, producer = config(tmp_path_factory.mktemp("model"), failpoint=failpoint), FakeProducer()
+    unit = restored_unit(settings, producer)
+    model: dict[bytes, bytes | None] = {}
+    stored: dict[bytes, bytes | None] = {}
+    for offset, (writes, fault) in enumerate(batches):
+        batch = make_batch(settings, [record(offset)], unit.store)
+        for key, value in writes:
+            batch.overlay(TABLE).set(key, value)
+        producer.errors = {}
+        if fault is not None and fault.startswith("abort"):
+            producer.errors[fault.rsplit(" ", 1)[1]] = [kafka_error(abort=True)]
+            with pytest.raises(Aborted):
+                unit.commit(batch)
+            batch = make_batch(settings, [record(offset)], unit.store, attempt=2)
+            for key, value in writes:
+                batch.overlay(TABLE).set(key, value)
+        model |= dict(writes)
+        killed = fault == "kill after commit"
+        if killed:
+            with pytest.raises(KeyboardInterrupt):
+                unit.commit(batch)
+            break
+        unit.commit(batch)
+        stored |= dict(writes)
+    log: dict[bytes, bytes | None] = {}
+    for topic, key, value in producer.committed:
+        if topic == TABLE.changelog and key is not None and not key.startswith(b"\0"):
+            log[key] = value
+    assert log == model
+    assert dict(unit.store.scan(TABLE.prefix)) == {
+        TABLE.prefix + key: value for key, value in stored.items() if value is not None
+    }
+    assert [tp.offset for tp in producer.offsets] == list(range(1, len(producer.offsets) + 1))
+    unit.close(0)

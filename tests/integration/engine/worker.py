@@ -1,0 +1,144 @@
+"""A worker process for fault tests: two agents, two tables, and a way to die at a chosen step.
+
+Started with its settings as JSON in the variable ``ENGINE_WORKER``. Source ``a`` counts records per key,
+ignores repeated numbers and dead-letters poison; source ``b`` also deletes rows. Every output carries the
+row after it, so a lost, doubled or reordered step shows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import struct
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Message
+
+from streams.engine import App, Batch, EngineConfig, Output, PermanentError, SourcePosition
+from streams.engine.restore import Restorer
+from streams.engine.unit import Unit
+
+ROW = struct.Struct("<qqI")  # last number, count, rolling CRC
+OUT = struct.Struct("<BqqI")  # source, number, count, CRC
+POISON, DELETE = b"!", b"D"
+
+
+class Letters:
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+
+    def make(self, record: Message, error: Exception, attempt: int, position: SourcePosition) -> Output:
+        return Output(self.topic, record.value(), record.key(), headers=(("error", repr(error).encode()),))
+
+
+def failpoint(settings: dict[str, Any]) -> Callable[[str], None]:
+    """Kill or hang this process the n-th time it passes a step."""
+    die, hang, slow = settings.get("die"), settings.get("hang"), settings.get("slow", {})
+    passed: Counter[str] = Counter()
+
+    def at(name: str) -> None:
+        passed[name] += 1
+        if name in slow:
+            time.sleep(slow[name])
+        if die and name == die["at"] and passed[name] == die["after"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if hang and name == hang["at"] and passed[name] == hang["after"]:
+            time.sleep(3600)
+
+    return at
+
+
+def mutate(name: str | None) -> None:
+    """Break the engine on purpose, to prove that the oracle sees it."""
+    if name == "store_before_commit":
+        commit = Unit.commit
+
+        def store_first(unit: Unit, batch: Batch) -> float:
+            rows = [
+                (overlay.prefix + key, value)
+                for overlay in batch.overlays.values()
+                for key, value in overlay.writes.items()
+            ]
+            assert unit.store.state is not None
+            unit.store.write(rows, unit.store.state)
+            return commit(unit, batch)
+
+        Unit.commit = store_first  # type: ignore[method-assign]
+    elif name == "skip_replay":
+        opened = Restorer._open
+
+        def skip(restorer: Restorer, unit: Unit, ranges: Any) -> list[Any]:
+            opened(restorer, unit, ranges)
+            return []
+
+        Restorer._open = skip  # type: ignore[method-assign]
+
+
+def make_app(settings: dict[str, Any]) -> App:
+    config = EngineConfig(
+        bootstrap=settings["bootstrap"],
+        group=settings["group"],
+        state_dir=Path(settings["state_dir"]),
+        dead_letter=Letters(settings["dead"]),
+        failpoint=failpoint(settings),
+        **settings.get("config", {}),
+    )
+    app = App(config)
+    progress, items = app.Table("progress"), app.Table("items")
+    out = settings["out"]
+    fail_at, return_at = settings.get("agent_raises_at"), settings.get("agent_returns_at")
+
+    @app.agent(app.source(settings["a"]), outputs=[out])
+    async def on_a(stream: Any) -> None:
+        seen = 0
+        async for batch in stream:
+            for record in batch.records:
+                seen += 1
+                if seen == fail_at:
+                    raise RuntimeError("agent bug")
+                if seen == return_at:
+                    return
+                with batch.guard(record):
+                    key, value = record.key(), record.value()
+                    number = int.from_bytes(value[:8], "little")
+                    if value[8:9] == POISON:
+                        progress[key] = b"must be undone"
+                        batch.send(out, b"must be undone", key, batch.partition)
+                        raise PermanentError("poison")
+                    last, count, crc = ROW.unpack(progress.get(key) or ROW.pack(-1, 0, 0))
+                    if number <= last:
+                        continue
+                    crc = zlib.crc32(value, crc)
+                    progress[key] = ROW.pack(number, count + 1, crc)
+                    batch.send(out, OUT.pack(0, number, count + 1, crc), key, batch.partition)
+
+    @app.agent(app.source(settings["b"]), outputs=[out])
+    async def on_b(stream: Any) -> None:
+        async for batch in stream:
+            for record in batch:
+                key, value = record.key(), record.value()
+                number = int.from_bytes(value[:8], "little")
+                if value[8:9] == DELETE:
+                    known = key in items
+                    del items[key]
+                    batch.send(out, OUT.pack(1, number, -1 if known else -2, 0), key, batch.partition)
+                    continue
+                _, count, crc = ROW.unpack(items.get(key) or ROW.pack(-1, 0, 0))
+                crc = zlib.crc32(value, crc)
+                items[key] = ROW.pack(number, count + 1, crc)
+                batch.send(out, OUT.pack(1, number, count + 1, crc), key, batch.partition)
+
+    return app
+
+
+
+if __name__ == "__main__":
+    given = json.loads(os.environ["ENGINE_WORKER"])
+    mutate(given.get("mutant"))
+    make_app(given).run(loglevel="INFO")
