@@ -11,9 +11,7 @@ event ids make what was accepted after all count once.
 
 from __future__ import annotations
 
-import hashlib
-import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,8 +20,8 @@ from schemas.events import PlaybackReported
 from schemas.limits import DOOR_RECORD_BYTES_MAX
 from schemas.placement import playback_key, playback_partition
 from schemas.topics import PLAYBACK_REPORTED
-from streams.domain.identity import derived_event_id
-from streams.domain.report import Report, problem
+from streams.domain.report import problem
+from streams.ingest.draft import Draft, as_rules_see, by_source, event_id_of, event_of
 from streams.ingest.hooks import ParsedReport, Rejected
 from streams.ingest.media import Facts, Media, MediaFacts, Named, NothingKnown
 from streams.ingest.people import People
@@ -61,19 +59,6 @@ class Receipt:
     @property
     def accepted(self) -> int:
         return len(self.event_ids)
-
-
-@dataclass(slots=True)
-class _Draft:
-    """A report on its way through the door."""
-
-    index: int
-    report: ParsedReport
-    source_id: str
-    user: str | None
-    named: Named
-    user_ref: str = ""
-    media_id: str = ""
 
 
 class Door:
@@ -119,8 +104,8 @@ class Door:
         records: list[Record] = []
         event_ids: list[str] = []
         for draft, facts in zip(drafts, await self._known_facts(drafts), strict=True):
-            event_id = _event_id(draft, principal, idempotency_key)
-            event = _event(draft, event_id, correlation_id, received_at, facts)
+            event_id = event_id_of(draft, principal, idempotency_key)
+            event = event_of(draft, event_id, correlation_id, received_at, facts)
             try:
                 record = self._record(event)
             except InvalidValue:
@@ -143,9 +128,9 @@ class Door:
 
     async def _whose(
         self, principal: Principal, results: Sequence[ParsedReport | Rejected], rejected: list[Rejection]
-    ) -> list[_Draft]:
+    ) -> list[Draft]:
         """The token decides the source. Only an operator's token without one may name it."""
-        drafts: list[_Draft] = []
+        drafts: list[Draft] = []
         exists: dict[str, bool] = {}
         for index, report in enumerate(results):
             if isinstance(report, Rejected):
@@ -175,20 +160,20 @@ class Door:
             else:
                 assert report.upstream_media is not None, "parsers refuse reports without media"
                 named = Named(report.upstream_media, may_be_ours=False)
-            draft = _Draft(index, report, source_id, user, named)
+            draft = Draft(index, report, source_id, user, named)
             # The rules behind the log would refuse it: then it is answered here, where somebody listens.
-            wrong = problem(_as_rules_see(draft, principal))
+            wrong = problem(as_rules_see(draft, principal))
             if wrong is not None:
                 rejected.append(Rejection(index, wrong.reason.value, wrong.detail))
                 continue
             drafts.append(draft)
         return drafts
 
-    async def _who(self, principal: Principal, drafts: list[_Draft], rejected: list[Rejection]) -> list[_Draft]:
+    async def _who(self, principal: Principal, drafts: list[Draft], rejected: list[Rejection]) -> list[Draft]:
         """A token bound to a person speaks for nobody else, and makes nobody."""
         bound = principal.user_ref
-        passed: list[_Draft] = []
-        for source_id, group in _by_source(drafts).items():
+        passed: list[Draft] = []
+        for source_id, group in by_source(drafts).items():
             names = {draft.user for draft in group if draft.user is not None}
             try:
                 ask = self._people.refs if bound is None else self._people.known
@@ -205,15 +190,15 @@ class Door:
                 passed.append(draft)
         return sorted(passed, key=lambda draft: draft.index)
 
-    async def _what(self, drafts: Sequence[_Draft]) -> None:
-        for source_id, group in _by_source(drafts).items():
+    async def _what(self, drafts: Sequence[Draft]) -> None:
+        for source_id, group in by_source(drafts).items():
             ids = await self._media.ids(source_id, {draft.named for draft in group})
             for draft in group:
                 draft.media_id = ids[draft.named]
 
-    async def _known_facts(self, drafts: Sequence[_Draft]) -> list[Facts]:
+    async def _known_facts(self, drafts: Sequence[Draft]) -> list[Facts]:
         facts: dict[tuple[str, str], Facts] = {}
-        for source_id, group in _by_source(drafts).items():
+        for source_id, group in by_source(drafts).items():
             wanting = {d.media_id for d in group if d.report.media_kind is None or d.report.duration_ms is None}
             if wanting:
                 known = await self._facts.of(source_id, wanting)
@@ -228,83 +213,3 @@ class Door:
             return None
         key = playback_key(event.user_ref, event.media_id)
         return Record(PLAYBACK_REPORTED.name, playback_partition(key), key, value)
-
-
-def _by_source(drafts: Collection[_Draft]) -> dict[str, list[_Draft]]:
-    groups: dict[str, list[_Draft]] = {}
-    for draft in drafts:
-        groups.setdefault(draft.source_id, []).append(draft)
-    return groups
-
-
-def _as_rules_see(draft: _Draft, principal: Principal) -> Report:
-    """The report in the sender's own words, for rule 0: these, too, must be valid texts."""
-    report = draft.report
-    return Report(
-        kind=report.kind,
-        user=draft.user if draft.user is not None else principal.user_ref or "",
-        media=draft.named.name,
-        received_at=0,
-        source=draft.source_id,
-        event_id=report.event_id or None,
-        media_kind=report.media_kind,
-        session_id=report.session_id,
-        device_id=report.device_id,
-        sequence=report.sequence,
-        position_ms=report.position_ms,
-        duration_ms=report.duration_ms,
-        occurred_at=report.occurred_at,
-        listened_ms=report.listened_ms,
-        origin=report.origin,
-    )
-
-
-def _event_id(draft: _Draft, principal: Principal, idempotency_key: str | None) -> str:
-    """The sender's own, else one that a repeated request makes again, else a random one."""
-    report = draft.report
-    if report.event_id:
-        return report.event_id
-    if idempotency_key is not None:
-        text = f"{principal.token_id}\0{idempotency_key}\0{draft.index}"
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
-    return (
-        derived_event_id(
-            source=draft.source_id,
-            user=draft.user_ref,
-            media=draft.media_id,
-            session_id=report.session_id,
-            device_id=report.device_id,
-            sequence=report.sequence,
-            kind=report.kind,
-            position_ms=report.position_ms,
-            occurred_at=report.occurred_at,
-        )
-        or uuid.uuid4().hex
-    )
-
-
-def _event(draft: _Draft, event_id: str, correlation_id: str, received_at: int, facts: Facts) -> PlaybackReported:
-    report = draft.report
-    upstream = None if draft.named.name == draft.media_id else draft.named.name
-    return PlaybackReported(
-        event_id=event_id,
-        correlation_id=correlation_id,
-        source_id=draft.source_id,
-        occurred_at=report.occurred_at,
-        received_at=received_at,
-        user_ref=draft.user_ref,
-        media_id=draft.media_id,
-        upstream_media=report.upstream_media if report.upstream_media is not None else upstream,
-        media_kind=report.media_kind or facts.media_kind,
-        session_id=report.session_id,
-        device_id=report.device_id,
-        sequence=report.sequence,
-        kind=report.kind,
-        position_ms=report.position_ms,
-        duration_ms=report.duration_ms if report.duration_ms is not None else facts.duration_ms,
-        automated=bool(report.automated),
-        failed=bool(report.failed),
-        played=report.played,
-        listened_ms=report.listened_ms,
-        origin=report.origin,
-    )

@@ -1,0 +1,108 @@
+"""A report on its way through the door: whose, who, what, and the event it becomes."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from schemas.events import PlaybackReported
+from streams.domain.identity import derived_event_id
+from streams.domain.report import Report
+from streams.ingest.hooks import ParsedReport
+from streams.ingest.media import Facts, Named
+from streams.runtime.tokens import Principal
+
+
+@dataclass(slots=True)
+class Draft:
+    """``index``: place in the request. ``user_ref`` and ``media_id`` are empty until they are known."""
+
+    index: int
+    report: ParsedReport
+    source_id: str
+    user: str | None
+    named: Named
+    user_ref: str = ""
+    media_id: str = ""
+
+
+def as_rules_see(draft: Draft, principal: Principal) -> Report:
+    """The report in the sender's own words, for rule 0: these, too, must be valid texts."""
+    report = draft.report
+    return Report(
+        kind=report.kind,
+        user=draft.user if draft.user is not None else principal.user_ref or "",
+        media=draft.named.name,
+        received_at=0,
+        source=draft.source_id,
+        event_id=report.event_id or None,
+        media_kind=report.media_kind,
+        session_id=report.session_id,
+        device_id=report.device_id,
+        sequence=report.sequence,
+        position_ms=report.position_ms,
+        duration_ms=report.duration_ms,
+        occurred_at=report.occurred_at,
+        listened_ms=report.listened_ms,
+        origin=report.origin,
+    )
+
+
+def event_id_of(draft: Draft, principal: Principal, idempotency_key: str | None) -> str:
+    """The sender's own, else one that a repeated request makes again, else a random one."""
+    report = draft.report
+    if report.event_id:
+        return report.event_id
+    if idempotency_key is not None:
+        text = f"{principal.token_id}\0{idempotency_key}\0{draft.index}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return (
+        derived_event_id(
+            source=draft.source_id,
+            user=draft.user_ref,
+            media=draft.media_id,
+            session_id=report.session_id,
+            device_id=report.device_id,
+            sequence=report.sequence,
+            kind=report.kind,
+            position_ms=report.position_ms,
+            occurred_at=report.occurred_at,
+        )
+        or uuid.uuid4().hex
+    )
+
+
+def event_of(draft: Draft, event_id: str, correlation_id: str, received_at: int, facts: Facts) -> PlaybackReported:
+    report = draft.report
+    upstream = None if draft.named.name == draft.media_id else draft.named.name
+    return PlaybackReported(
+        event_id=event_id,
+        correlation_id=correlation_id,
+        source_id=draft.source_id,
+        occurred_at=report.occurred_at,
+        received_at=received_at,
+        user_ref=draft.user_ref,
+        media_id=draft.media_id,
+        upstream_media=report.upstream_media if report.upstream_media is not None else upstream,
+        media_kind=report.media_kind or facts.media_kind,
+        session_id=report.session_id,
+        device_id=report.device_id,
+        sequence=report.sequence,
+        kind=report.kind,
+        position_ms=report.position_ms,
+        duration_ms=report.duration_ms if report.duration_ms is not None else facts.duration_ms,
+        automated=bool(report.automated),
+        failed=bool(report.failed),
+        played=report.played,
+        listened_ms=report.listened_ms,
+        origin=report.origin,
+    )
+
+
+def by_source(drafts: Iterable[Draft]) -> dict[str, list[Draft]]:
+    groups: dict[str, list[Draft]] = {}
+    for draft in drafts:
+        groups.setdefault(draft.source_id, []).append(draft)
+    return groups
