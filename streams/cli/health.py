@@ -22,7 +22,7 @@ def healthy(url: str) -> bool:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=TIMEOUT_S) as answer:
-            return 200 <= answer.status < 300
+            return bool(200 <= answer.status < 300)
     except (urllib.error.URLError, OSError, ValueError):
         return False
 

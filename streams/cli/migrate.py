@@ -45,4 +45,6 @@ def migrate(
     if as_json:
         emit_json({"revision": done.revision, "replaced": list(done.replaced)})
     else:
-        emit_lines([f"tables at revision {done.revision}", *(f"applied {name}" for name in done.replaced)], when_none="")
+        emit_lines(
+            [f"tables at revision {done.revision}", *(f"applied {name}" for name in done.replaced)], when_none=""
+        )
