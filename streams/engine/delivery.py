@@ -188,9 +188,15 @@ class Delivery:
 
     def _end(self, unit: Unit, error: BaseException) -> None:
         log.error("unit %s: %r", unit.partition, error)
-        self.ending = True
-        self._settled.set()
+        self.end()
         self._fail(error)
+
+    def end(self) -> None:
+        """The worker is ending: wait for running commits only, and let stores close."""
+        self.ending = True
+        for unit in list(self._units().values()):
+            unit.idle.set()
+        self._settled.set()
 
     def _take_back(self, unit: Unit) -> None:
         """A delivered batch that no agent has started returns to the head of the buffer."""

@@ -104,8 +104,8 @@ class Transactions:
         failpoint = self._config.failpoint
         ends: dict[str, int] = {}
         errors: list[KafkaError] = []
-        self._call(self._producer.begin_transaction, what="begin_transaction")
         try:
+            self._call(self._producer.begin_transaction, what="begin_transaction")
             for topic, value, key, partition, headers in outputs:
                 self._produce(topic, value, key, partition, headers=headers)
             for topic, records in changes.items():

@@ -115,7 +115,7 @@ class Consumer(FaustConsumer):  # type: ignore[misc]
 
     def failing(self) -> None:
         """The worker is ending on an error: wait for running commits only."""
-        self.delivery.ending = True
+        self.delivery.end()
         self._watchdog.ending()
 
     async def wait_empty(self) -> None:

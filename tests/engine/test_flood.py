@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.engine.errors import EXIT_REFUSED, FloodError, exit_code
@@ -18,6 +18,7 @@ def trips(guard: FloodGuard, outcomes: list[bool]) -> bool:
     return False
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.booleans(), min_size=1, max_size=15), max_size=30))
 def test_given_any_batches_then_it_trips_exactly_when_a_plain_count_does(batches: list[list[bool]]) -> None:
     guard = FloodGuard(run=4, share=0.3, window=20)

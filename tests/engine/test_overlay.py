@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.engine.changelog import RESERVED
@@ -20,6 +20,7 @@ def overlay(rows: dict[bytes, bytes], prefetch: list[bytes] | None = None) -> Ov
     return Overlay(Rows({b"t\0" + k: v for k, v in rows.items()}), b"t\0", "changelog", prefetch or [])
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(KEYS, VALUES),
     st.lists(st.tuples(KEYS, st.none() | VALUES)),
@@ -42,6 +43,7 @@ def test_given_any_writes_then_get_and_scan_are_those_of_a_sorted_dict(
     assert view.writes == dict(writes)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(KEYS, st.none() | VALUES)),
     st.lists(st.tuples(KEYS, st.none() | VALUES)),

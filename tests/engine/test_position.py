@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.engine import SOURCE_POSITION, SourcePosition
@@ -13,6 +13,7 @@ NAMES = st.text("abcXYZ019._-", min_size=1, max_size=30)
 NUMBERS = st.integers(0, 2**63 - 1)
 
 
+@settings(deadline=None)
 @given(NAMES, NAMES, NUMBERS, NUMBERS, NUMBERS)
 def test_given_any_position_then_its_header_reads_back(
     topic: str, topic_id: str, partition: int, offset: int, index: int

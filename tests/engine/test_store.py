@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.engine import Crash
@@ -13,6 +13,7 @@ from streams.engine.store import Position, Store, StoreState
 STATE = StoreState(12.5, {"log": Position("id", 7)}, {"source": SourceMark("sid", 3, 4)})
 
 
+@settings(deadline=None)
 @given(
     st.floats(0, 2**40),
     st.dictionaries(st.text(max_size=5), st.builds(Position, st.text(max_size=5), st.integers(0, 2**63))),

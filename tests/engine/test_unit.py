@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from streams.engine import Crash
@@ -137,10 +138,13 @@ def test_given_a_unit_that_was_given_away_then_its_batch_does_not_commit(tmp_pat
     assert "begin" not in producer.log
 
 
+@hypothesis_settings(deadline=None, max_examples=60)
 @given(
     st.lists(
         st.tuples(
-            st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.none() | st.sampled_from([b"1", b"2"])), max_size=4),
+            st.lists(
+                st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.none() | st.sampled_from([b"1", b"2"])), max_size=4
+            ),
             st.sampled_from([None, "abort at commit", "abort at flush", "kill after commit"]),
         ),
         max_size=8,
@@ -180,13 +184,13 @@ def test_given_any_faults_then_log_and_store_are_the_fold_of_the_committed_batch
             break
         unit.commit(batch)
         stored |= dict(writes)
-    log: dict[bytes, bytes | None] = {}
-    for topic, key, value in producer.committed:
-        if topic == TABLE.changelog and key is not None and not key.startswith(b"\0"):
-            log[key] = value
-    assert log == model
-    assert dict(unit.store.scan(TABLE.prefix)) == {
-        TABLE.prefix + key: value for key, value in stored.items() if value is not None
+    log = {
+        key: value
+        for topic, key, value in producer.committed
+        if topic == TABLE.changelog and key is not None and not key.startswith(b"\0")
     }
+    assert log == model
+    rows = {TABLE.prefix + key: row for key, row in stored.items() if row is not None}
+    assert dict(unit.store.scan(TABLE.prefix)) == rows
     assert [tp.offset for tp in producer.offsets] == list(range(1, len(producer.offsets) + 1))
     unit.close(0)

@@ -10,7 +10,7 @@ import struct
 import zlib
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from rocksdict import AccessType, Options, Rdict
@@ -110,9 +110,11 @@ def violations(
             problems.append(f"output {key!r}: source position {position} missing or repeated")
         else:
             positions.add(position)
-    for at in expected.outputs.keys() | got.keys():
-        if expected.outputs[at] != got[at]:
-            problems.append(f"outputs of {at}: {len(got[at])} instead of {len(expected.outputs[at])}, or reordered")
+    problems += [
+        f"outputs of {at}: {len(got[at])} instead of {len(expected.outputs[at])}, or reordered"
+        for at in expected.outputs.keys() | got.keys()
+        if expected.outputs[at] != got[at]
+    ]
     for table, changelog in changelogs.items():
         rows: dict[bytes, bytes | None] = {}
         for message in read_all(bootstrap, changelog, partitions):
@@ -158,4 +160,4 @@ def _dump(path: Path) -> tuple[int, dict[bytes, bytes]]:
 
 
 def _headers(message: Message) -> list[tuple[str, object]]:
-    return [(name, value) for name, value in message.headers() or []]
+    return list(cast("Any", message.headers()) or [])

@@ -69,7 +69,7 @@ def mutate(name: str | None) -> None:
             unit.store.write(rows, unit.store.state)
             return commit(unit, batch)
 
-        Unit.commit = store_first  # type: ignore[method-assign]
+        Unit.commit = store_first  # type: ignore[method-assign, assignment]
     elif name == "skip_replay":
         opened = Restorer._open
 
@@ -77,7 +77,7 @@ def mutate(name: str | None) -> None:
             opened(restorer, unit, ranges)
             return []
 
-        Restorer._open = skip  # type: ignore[method-assign]
+        Restorer._open = skip  # type: ignore[method-assign, assignment]
 
 
 def make_app(settings: dict[str, Any]) -> App:

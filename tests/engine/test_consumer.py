@@ -1,0 +1,218 @@
+"""The poll thread's decisions: order of assignment, positions, pauses."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+from streams.engine import Crash, Refused
+from streams.engine.backpressure import should_pause
+from streams.engine.buffer import Buffer
+from streams.engine.consumer import Poller
+from streams.engine.group import Group
+from streams.engine.logs import Logs, TopicFacts
+
+from .fakes import TABLE, FakeProducer, config, kafka_error, record
+
+
+class FakeConsumer:
+    """Writes down what it is asked for, and on which thread."""
+
+    def __init__(self, log: list[str], committed: dict[int, int]) -> None:
+        self.log = log
+        self.offsets = committed
+        self.threads: set[threading.Thread] = set()
+        self.seek_errors: list[Exception] = []
+
+    def _note(self, what: str) -> None:
+        self.threads.add(threading.current_thread())
+        self.log.append(what)
+
+    def consumer_group_metadata(self) -> str:
+        self._note("metadata")
+        return "metadata"
+
+    def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        self._note("committed")
+        return [TopicPartition(tp.topic, tp.partition, self.offsets.get(tp.partition, -1001)) for tp in partitions]
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        self._note(f"assign {[(tp.partition, tp.offset) for tp in partitions]}")
+
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        self._note(f"pause {[tp.partition for tp in partitions]}")
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        self._note(f"resume {[tp.partition for tp in partitions]}")
+
+    def seek(self, tp: TopicPartition) -> None:
+        if self.seek_errors:
+            raise self.seek_errors.pop(0)
+        self._note(f"seek {tp.partition} {tp.offset}")
+
+
+class FakeLogs:
+    """Knows one source of two partitions and its changelog."""
+
+    def describe(self, topics: Any) -> dict[str, TopicFacts]:
+        return {name: TopicFacts(f"id-{name}", 2) for name in topics}
+
+    def settings(self, topics: Any) -> dict[str, dict[str, str]]:
+        return {}
+
+
+class FakeHost:
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+        self.failures: list[BaseException] = []
+
+    def assigned(self, partitions: list[tuple[str, int]]) -> None:
+        self.log.append("host assigned")
+
+    def revoked(self, partitions: list[tuple[str, int]]) -> None:
+        self.log.append("host revoked")
+
+    def wake(self) -> None:
+        pass
+
+    def fail(self, error: BaseException) -> None:
+        self.failures.append(error)
+
+
+class Bench:
+    def __init__(self, folder: Path, committed: dict[int, int] | None = None) -> None:
+        self.log: list[str] = []
+        settings = config(folder)
+        self.pool = ThreadPoolExecutor(2)
+        self.group = Group(
+            settings, ["source"], [TABLE], [], self.pool,
+            lambda *_: FakeProducer(self.log), lambda _: cast(Logs, FakeLogs()),
+        )  # fmt: skip
+        self.group.check()
+        # Restoring is another thread's work and tested elsewhere.
+        self.group.restore = lambda *_: None  # type: ignore[method-assign]
+        self.host = FakeHost(self.log)
+        self.poller = Poller(settings, self.group, self.host)
+        self.fake = FakeConsumer(self.log, committed or {})
+        self.consumer = cast(Consumer, self.fake)
+
+    def assign(self, *partitions: int) -> None:
+        self.poller._on_assign(self.consumer, [TopicPartition("source", p) for p in partitions])
+
+    def close(self) -> None:
+        self.group.release(wait=True)
+        self.pool.shutdown()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Any:
+    made = Bench(tmp_path, {0: 5})
+    yield made
+    made.close()
+
+
+def test_invariant_03_given_an_assignment_then_ids_are_taken_before_offsets_are_read(bench: Bench) -> None:
+    bench.assign(0, 1)
+    assert bench.log == [
+        "metadata", "init_transactions", "init_transactions", "committed",
+        f"assign [(0, 5), (1, {OFFSET_BEGINNING})]", "pause [0, 1]", "host assigned",
+    ]  # fmt: skip
+
+
+def test_pitfall_01_given_an_assignment_then_group_metadata_is_taken_on_the_polling_thread(bench: Bench) -> None:
+    bench.assign(0)
+    assert bench.fake.threads == {threading.current_thread()}
+
+
+def test_pitfall_02_given_a_restored_unit_then_it_is_resumed_though_never_paused_by_size(bench: Bench) -> None:
+    bench.assign(0)
+    unit = bench.group.units[0]
+    assert bench.poller._resume_restored(bench.consumer)
+    unit.start_at, unit.restored = {"source": 5}, True
+    assert not bench.poller._resume_restored(bench.consumer)
+    assert bench.log[-1] == "resume [0]"
+    assert unit.ready
+
+
+def test_given_a_start_other_than_the_groups_then_seek_until_it_works_and_only_then_resume(bench: Bench) -> None:
+    bench.assign(1)
+    unit = bench.group.units[1]
+    unit.start_at, unit.restored = {"source": 9}, True
+    bench.fake.seek_errors = [kafka_error(KafkaError._STATE)]
+    assert bench.poller._resume_restored(bench.consumer)
+    assert not unit.ready
+    bench.poller._resume_restored(bench.consumer)
+    assert bench.log[-2:] == ["seek 1 9", "resume [1]"]
+    with pytest.raises(Crash, match="went back"):
+        unit.buffer.add("source", [record(8)])
+
+
+def test_invariant_09_given_topics_not_assigned_together_then_refused(tmp_path: Path) -> None:
+    pool = ThreadPoolExecutor(1)
+    group = Group(
+        config(tmp_path), ["a", "b"], [], [], pool, lambda *_: FakeProducer(), lambda _: cast(Logs, FakeLogs())
+    )
+    group.check()
+    with pytest.raises(Refused, match="assigned together"):
+        group.create_units({0: ["a"]}, "metadata")
+    with pytest.raises(Refused, match="partition 2 appeared"):
+        group.create_units({2: ["a", "b"]}, "metadata")
+    pool.shutdown()
+
+
+def test_given_lost_partitions_then_units_are_dead_before_anything_else(bench: Bench) -> None:
+    bench.assign(0)
+    unit = bench.group.units[0]
+    unit.idle.clear()  # an agent is at work: closing has to wait, losing must not
+    bench.poller._on_lost(bench.consumer, [TopicPartition("source", 0)])
+    assert unit.dead
+    assert bench.group.units == {}
+    unit.idle.set()
+
+
+def test_given_a_vanished_offset_then_refused_and_never_reset(bench: Bench) -> None:
+    for code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError.UNKNOWN_TOPIC_OR_PART):
+        with pytest.raises(Refused):
+            bench.poller._judge(KafkaError(code, "x", False, False, False), "t[0]")
+    with pytest.raises(Crash):
+        bench.poller._judge(KafkaError(KafkaError._FATAL, "x", True, False, False), "t[0]")
+    bench.poller._judge(KafkaError(KafkaError._TRANSPORT, "x", False, True, False), "t[0]")
+
+
+def test_invariant_05_given_offsets_that_go_back_then_the_worker_ends() -> None:
+    buffer = Buffer(["source"])
+    buffer.expect("source", 5)
+    with pytest.raises(Crash, match="went back"):
+        buffer.add("source", [record(4)])
+    buffer.add("source", [record(5), record(9)])
+    with pytest.raises(Crash, match="went back"):
+        buffer.add("source", [record(9)])
+
+
+def test_given_two_topics_then_they_are_taken_in_turn_and_put_back_in_front() -> None:
+    buffer = Buffer(["a", "b"])
+    buffer.add("a", [record(n) for n in range(4)])
+    buffer.add("b", [record(0)])
+    order = [taken[0] for taken in (buffer.take(2), buffer.take(2), buffer.take(2)) if taken is not None]
+    assert sorted(order) == ["a", "a", "b"]
+    assert order[0] != order[1]
+    assert buffer.take(2) is None
+    buffer.add("a", [record(5)])
+    buffer.put_back("a", [record(4)])
+    taken = buffer.take(10)
+    assert taken is not None
+    assert [m.offset() for m in taken[1]] == [4, 5]
+
+
+def test_pitfall_15_given_less_than_half_of_the_buffer_then_nobody_is_paused() -> None:
+    limit = 1000
+    assert not should_pause(499, paused=False, units=4, limit=limit)
+    assert should_pause(500, paused=False, units=4, limit=limit)
+    assert should_pause(126, paused=True, units=4, limit=limit)
+    assert not should_pause(125, paused=True, units=4, limit=limit)
+    assert not should_pause(999, paused=False, units=1, limit=limit)
