@@ -17,7 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Literal
 
-from streams.ingest.hooks.checks import REPORTS_MAX, WHOLE_MAX, Refuse, accept, event_name, guarded
+from schemas.limits import REPORTS_PER_REQUEST_MAX
+from streams.domain.limits import INT64_MAX
+from streams.ingest.hooks.checks import Refuse, accept, event_name, guarded
 from streams.ingest.hooks.documents import decode, load_json
 from streams.ingest.hooks.fields import Fields, checked_id, provider_ids
 from streams.ingest.hooks.result import Ignored, MediaKind, Observation, ParsedReport, Rejected, Result
@@ -62,8 +64,8 @@ def _all(entries: object, parse_one: Callable[..., Result], *more: Fields) -> li
     """Each entry on its own: one bad one is one rejection. No entries are one Ignored."""
     if not isinstance(entries, list):
         raise Refuse("bad_shape", "a list was expected")
-    if len(entries) > REPORTS_MAX:
-        raise Refuse("too_many", f"over {REPORTS_MAX} entries")
+    if len(entries) > REPORTS_PER_REQUEST_MAX:
+        raise Refuse("too_many", f"over {REPORTS_PER_REQUEST_MAX} entries")
     if not entries:
         return [Ignored("nothing_in_it", "the list is empty")]
     return [guarded(parse_one, Fields(entry), *more) for entry in entries]
@@ -133,8 +135,8 @@ def _event(payload: Fields) -> list[Result]:
         return [guarded(_newest_progress, data)]
     if event in _CHANGES:
         items = payload.children("data")
-        if len(items) > REPORTS_MAX:
-            raise Refuse("too_many", f"over {REPORTS_MAX} items")
+        if len(items) > REPORTS_PER_REQUEST_MAX:
+            raise Refuse("too_many", f"over {REPORTS_PER_REQUEST_MAX} items")
         if not items:
             raise Refuse("no_media", "the event names no item")
         return [guarded(_observation, item, _CHANGES[event]) for item in items]
@@ -196,4 +198,4 @@ def _epoch_ms(entry: Fields, name: str) -> int | None:
         value = entry.whole(name, "bad_time")
     except Refuse:
         return None
-    return value if value is not None and 0 < value <= WHOLE_MAX else None
+    return value if value is not None and 0 < value <= INT64_MAX else None

@@ -13,7 +13,8 @@ from math import isfinite
 from typing import Any
 from urllib.parse import parse_qsl
 
-from streams.ingest.hooks.checks import BODY_MAX_BYTES, JSON_DEPTH_MAX, Refuse
+from schemas.limits import BODY_BYTES_MAX, JSON_DEPTH_MAX
+from streams.ingest.hooks.checks import Refuse
 
 FORM_FIELDS_MAX = 20_000  # a saved queue repeats its id parameter once a song
 
@@ -23,8 +24,8 @@ _REST_OF_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 def decode(body: bytes) -> str:
     """The body as text: UTF-8, a leading byte-order mark dropped. Refuses empty, oversized, undecodable."""
-    if len(body) > BODY_MAX_BYTES:
-        raise Refuse("too_large", f"the body is over {BODY_MAX_BYTES} bytes")
+    if len(body) > BODY_BYTES_MAX:
+        raise Refuse("too_large", f"the body is over {BODY_BYTES_MAX} bytes")
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError:

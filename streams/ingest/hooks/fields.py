@@ -12,13 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from streams.ingest.hooks.checks import (
-    ID_MAX_BYTES,
-    PROVIDER_IDS_MAX,
-    TEXT_MAX_BYTES,
-    WHOLE_MAX,
-    Refuse,
-)
+from schemas.limits import ID_BYTES_MAX, TEXT_BYTES_MAX
+from streams.domain.limits import INT64_MAX
+from streams.ingest.hooks.checks import PROVIDER_IDS_MAX, Refuse
 from streams.ingest.hooks.moments import parse_moment
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,3})?")
@@ -68,7 +64,7 @@ class Fields:
     def identifier(self, name: str) -> str | None:
         """An id: text or whole number. Refuses over 256 bytes, NUL, lone surrogates and other types."""
         value = self.raw(name)
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= WHOLE_MAX:
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= INT64_MAX:
             return str(value)
         if value is None:
             return None
@@ -79,7 +75,7 @@ class Fields:
     def word(self, name: str) -> str | None:
         """A short text used to compare: an event's name, a state. Anything else counts as absent."""
         value = self.raw(name)
-        if not isinstance(value, str) or len(value) > ID_MAX_BYTES or _UNPRINTABLE.search(value):
+        if not isinstance(value, str) or len(value) > ID_BYTES_MAX or _UNPRINTABLE.search(value):
             return None
         return value.strip() or None
 
@@ -122,7 +118,7 @@ class Fields:
             length = self.milliseconds(name, "bad_duration", per_unit=per_unit)
         except Refuse:
             return None
-        return length if length is not None and 0 < length <= WHOLE_MAX else None
+        return length if length is not None and 0 < length <= INT64_MAX else None
 
     def moment(self, name: str) -> int | None:
         """A time of an ISO text in epoch ms; None when it can't be read or means never (year 1)."""
@@ -143,14 +139,14 @@ class Fields:
             number = float(literal) if any(mark in literal for mark in ".eE") else int(literal)
         else:
             number = value
-        if abs(number) > WHOLE_MAX:  # infinity is one of these
+        if abs(number) > INT64_MAX:  # infinity is one of these
             raise Refuse(reason, f"{name} is out of range")
         return number
 
 
 def _scaled(number: int | float, per_unit: float, name: str, reason: str) -> int:
     scaled = number * per_unit
-    if abs(scaled) > WHOLE_MAX:
+    if abs(scaled) > INT64_MAX:
         raise Refuse(reason, f"{name} is out of range")
     return round(scaled)
 
@@ -167,15 +163,15 @@ def checked_id(name: str, value: str) -> str | None:
     if _UNPRINTABLE.search(value):
         raise Refuse("bad_text", f"{name} holds NUL or a lone surrogate")
     trimmed = value.strip()
-    if len(trimmed) > ID_MAX_BYTES or len(trimmed.encode()) > ID_MAX_BYTES:
-        raise Refuse("too_long", f"{name} is over {ID_MAX_BYTES} bytes")
+    if len(trimmed) > ID_BYTES_MAX or len(trimmed.encode()) > ID_BYTES_MAX:
+        raise Refuse("too_long", f"{name} is over {ID_BYTES_MAX} bytes")
     return trimmed or None
 
 
 def display(value: str) -> str | None:
     """Text for people: NUL and lone surrogates replaced, cut at 1 KiB on a character's border."""
-    cleaned = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", value[:TEXT_MAX_BYTES]).strip()
-    return cleaned.encode()[:TEXT_MAX_BYTES].decode(errors="ignore") or None
+    cleaned = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", value[:TEXT_BYTES_MAX]).strip()
+    return cleaned.encode()[:TEXT_BYTES_MAX].decode(errors="ignore") or None
 
 
 def provider_ids(pairs: Mapping[str, object]) -> dict[str, str]:

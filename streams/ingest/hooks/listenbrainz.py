@@ -14,15 +14,9 @@ import re
 import unicodedata
 from typing import Final
 
-from streams.ingest.hooks.checks import (
-    ID_MAX_BYTES,
-    REPORTS_MAX,
-    SECONDS_FROM,
-    SECONDS_TO,
-    Refuse,
-    accept,
-    guarded,
-)
+from schemas.limits import ID_BYTES_MAX, REPORTS_PER_REQUEST_MAX
+from streams.domain.limits import SECONDS_FROM, SECONDS_TO
+from streams.ingest.hooks.checks import Refuse, accept, guarded
 from streams.ingest.hooks.documents import decode, load_json
 from streams.ingest.hooks.fields import Fields, display
 from streams.ingest.hooks.result import ParsedReport, Rejected, Result
@@ -42,8 +36,8 @@ def parse(body: bytes, *, content_type: str | None = None) -> list[Result]:  # n
             raise Refuse("unknown_listen_type", "listen_type is none of single, playing_now, import")
         if not isinstance(records, list) or not records:
             raise Refuse("bad_shape", "payload is no list of listens")
-        if len(records) > REPORTS_MAX:
-            raise Refuse("too_many", f"over {REPORTS_MAX} listens")
+        if len(records) > REPORTS_PER_REQUEST_MAX:
+            raise Refuse("too_many", f"over {REPORTS_PER_REQUEST_MAX} listens")
     except Refuse as refusal:
         return [Rejected(refusal.reason, refusal.detail)]
     return [guarded(_listen, Fields(record), listen_type) for record in records]
@@ -129,4 +123,4 @@ def _readable_id(extra: Fields, name: str) -> str | None:
     """A player's name as device id; one that is too long or odd is no reason to lose a listen."""
     text = extra.raw(name)
     shown = display(text) if isinstance(text, str) else None
-    return shown if shown is not None and len(shown.encode()) <= ID_MAX_BYTES else None
+    return shown if shown is not None and len(shown.encode()) <= ID_BYTES_MAX else None

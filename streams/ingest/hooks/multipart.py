@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from streams.ingest.hooks.checks import BODY_MAX_BYTES, Refuse
+from schemas.limits import BODY_BYTES_MAX
+from streams.ingest.hooks.checks import Refuse
 
 PARTS_MAX = 8
 PART_HEADERS_MAX_BYTES = 4096
@@ -28,8 +29,8 @@ def text_part(body: bytes, name: str) -> bytes:
 
     Lines may end with CRLF or LF. At most 8 parts are looked at, files only skipped over.
     """
-    if len(body) > BODY_MAX_BYTES:
-        raise Refuse("too_large", f"the body is over {BODY_MAX_BYTES} bytes")
+    if len(body) > BODY_BYTES_MAX:
+        raise Refuse("too_large", f"the body is over {BODY_BYTES_MAX} bytes")
     body = body.lstrip(b"\r\n")
     first_line, newline, _ = body.partition(b"\n")
     marker = first_line.rstrip(b"\r \t")

@@ -19,14 +19,10 @@ from collections.abc import Callable
 from typing import Final
 from urllib.parse import urlsplit
 
-from streams.ingest.hooks.checks import (
-    REPORTS_MAX,
-    WHOLE_MAX,
-    Refuse,
-    accept,
-    guarded,
-    seconds_to_ms,
-)
+from schemas.limits import REPORTS_PER_REQUEST_MAX
+from streams.domain.limits import INT64_MAX
+from streams.domain.timekeeping import in_milliseconds
+from streams.ingest.hooks.checks import Refuse, accept, guarded
 from streams.ingest.hooks.documents import decode, load_form, load_json
 from streams.ingest.hooks.fields import Fields, checked_id
 from streams.ingest.hooks.result import Ignored, Kind, ParsedReport, Rejected, Result
@@ -129,8 +125,8 @@ class _Call:
         ids, times = self.every("id"), self.every("time")
         if not ids:
             raise Refuse("no_media", "the call has no parameter id")
-        if len(ids) > REPORTS_MAX:
-            raise Refuse("too_many", f"over {REPORTS_MAX} ids")
+        if len(ids) > REPORTS_PER_REQUEST_MAX:
+            raise Refuse("too_many", f"over {REPORTS_PER_REQUEST_MAX} ids")
         if times and len(times) != len(ids):
             raise Refuse("times_mismatch", "there are not as many times as ids")
         played = (self.first("submission") or "true").strip().lower() not in ("false", "0")
@@ -206,10 +202,10 @@ def _time(value: str) -> int | None:
     number = _whole("time", trimmed, "bad_time")
     if number < 0:
         raise Refuse("bad_time", "time is negative")
-    return seconds_to_ms(number)
+    return in_milliseconds(number)[0]
 
 
 def _whole(name: str, value: str, reason: str) -> int:
-    if not _WHOLE.fullmatch(value) or abs(number := int(value)) > WHOLE_MAX:
+    if not _WHOLE.fullmatch(value) or abs(number := int(value)) > INT64_MAX:
         raise Refuse(reason, f"{name} is not a whole number")
     return number

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from streams.ingest.hooks.checks import REPORTS_MAX, Refuse, accept, guarded
+from schemas.limits import REPORTS_PER_REQUEST_MAX
+from streams.ingest.hooks.checks import Refuse, accept, guarded
 from streams.ingest.hooks.fields import Fields
 from streams.ingest.hooks.result import Ignored, Kind, MediaKind, ParsedReport, Result
 
@@ -46,8 +47,8 @@ def parse_response(response: Fields) -> list[Result]:
 
 
 def _each(entries: list[Fields], parse_one: Callable[[Fields], Result], empty: str) -> list[Result]:
-    if len(entries) > REPORTS_MAX:
-        raise Refuse("too_many", f"over {REPORTS_MAX} entries")
+    if len(entries) > REPORTS_PER_REQUEST_MAX:
+        raise Refuse("too_many", f"over {REPORTS_PER_REQUEST_MAX} entries")
     return [guarded(parse_one, entry) for entry in entries] or [Ignored("nothing_in_it", empty)]
 
 

@@ -7,6 +7,11 @@ import pytest
 from streams.ingest.hooks import Ignored, Observation, ParsedReport, Rejected, Result, parse
 from tests.ingest.hooks.payloads import SECRETS, encoded, progress, session, without
 
+NO_NEWS = """
+item_updated items_updated user_session_closed user_online user_offline init task_started task_finished
+library_updated stream_open stream_closed
+"""
+
 
 def every(payload: object) -> list[Result]:
     results = parse("audiobookshelf", encoded(payload))
@@ -149,20 +154,31 @@ def test_user_updated_without_progress_is_ignored() -> None:
 
 
 def test_library_events_are_observations() -> None:
-    item = {"id": "i-1", "mediaType": "book", "media": {"metadata": {"title": "Rope", "isbn": None, "asin": "B0"}}}
+    item = {"id": "i-1", "mediaType": "book", "media": {"metadata": {"title": "Rope", "isbn": "978", "asin": "B0"}}}
     assert every({"event": "items_added", "data": [item, {"id": "i-2"}]}) == [
-        Observation(change="added", upstream_media="i-1", name="Rope", item_kind="book", provider_ids={"asin": "B0"}),
+        Observation(
+            change="added",
+            upstream_media="i-1",
+            name="Rope",
+            item_kind="book",
+            provider_ids={"isbn": "978", "asin": "B0"},
+        ),
         Observation(change="added", upstream_media="i-2"),
     ]
-    assert every({"event": "item_removed", "data": {"id": "i-3"}}) == [
-        Observation(change="removed", upstream_media="i-3")
-    ]
+    for event, change in (("item_added", "added"), ("item_removed", "removed"), ("items_removed", "removed")):
+        (result,) = every({"event": event, "data": {"id": "i-3"}})
+        assert isinstance(result, Observation)
+        assert (result.change, result.upstream_media) == (change, "i-3")
+
+
+@pytest.mark.parametrize("event", NO_NEWS.split())
+def test_events_without_news_are_ignored(event: str) -> None:
+    assert reason({"event": event, "data": {}}) == "no_news"
 
 
 @pytest.mark.parametrize(
     ("payload", "expected"),
     [
-        ({"event": "task_finished", "data": {}}, "no_news"),
         ({"event": "user_session_closed", "data": "s-1"}, "no_news"),
         ({"event": "balloon_popped", "data": {}}, "unknown_event"),
         ({"event": "item_added", "data": None}, "no_media"),
@@ -176,6 +192,24 @@ def test_library_events_are_observations() -> None:
 )
 def test_the_rest_does_nothing(payload: object, expected: str) -> None:
     assert reason(payload) == expected
+
+
+def test_a_thousand_sessions_are_read_and_one_more_is_not() -> None:
+    assert len(every({"sessions": [session()] * 1000})) == 1000
+    assert reason({"event": "items_added", "data": [{"id": "i"}] * 1001}) == "too_many"
+
+
+@pytest.mark.parametrize("last_update", [0, -1, 2**63, "soon", None])
+def test_unusable_time_is_unknown(last_update: object) -> None:
+    assert report(progress(lastUpdate=last_update)).occurred_at is None
+
+
+def test_session_never_updated_happened_when_it_started() -> None:
+    assert report(session(updatedAt=None)).occurred_at == 1_777_880_000_000
+
+
+def test_podcast_episode_s_progress_is_a_podcast() -> None:
+    assert report(progress(mediaItemType="podcastEpisode", episodeId="ep-9")).media_kind == "podcast"
 
 
 def test_progress_lists_of_the_api_are_read_one_by_one() -> None:

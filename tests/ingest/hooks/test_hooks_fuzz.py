@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from schemas.limits import ID_BYTES_MAX, TEXT_BYTES_MAX
 from streams.cli.parse import parse_lines
+from streams.domain.limits import POSITION_MS_MAX
 from streams.ingest.hooks import FORMATS
-from streams.ingest.hooks.checks import ID_MAX_BYTES, POSITION_MAX_MS, TEXT_MAX_BYTES
 from tests.ingest.hooks import payloads
 from tests.ingest.hooks.payloads import JsonObject, encoded
 
@@ -130,15 +131,15 @@ def check(format: str, body: bytes) -> list[dict[str, Any]]:
         json.dumps(line, allow_nan=False, ensure_ascii=False).encode()
         assert "\\u0000" not in json.dumps(line)
         if line["type"] == "report":
-            assert line["position_ms"] is None or 0 <= line["position_ms"] <= POSITION_MAX_MS
+            assert line["position_ms"] is None or 0 <= line["position_ms"] <= POSITION_MS_MAX
             assert line["duration_ms"] is None or line["duration_ms"] > 0
             assert line["media"] or line["upstream_media"]
             for name in ("user", "media", "upstream_user", "upstream_media", "session_id", "device_id", "event_id"):
-                assert len((line[name] or "").encode()) <= ID_MAX_BYTES
+                assert len((line[name] or "").encode()) <= ID_BYTES_MAX
             for name in ("position_ms", "duration_ms", "occurred_at", "received_at", "sequence", "listened_ms"):
                 assert line[name] is None or (type(line[name]) is int and abs(line[name]) < 2**63), name
         elif line["type"] == "observation":
-            assert len((line["name"] or "").encode()) <= TEXT_MAX_BYTES
+            assert len((line["name"] or "").encode()) <= TEXT_BYTES_MAX
         else:
             assert line["reason"]
             assert line["detail"]

@@ -64,6 +64,12 @@ def test_depth_32_is_allowed_and_33_is_not() -> None:
     assert refusal(lambda: load_json("[" * 33 + "]" * 33)) == "too_deep"
 
 
+def test_siblings_do_not_add_to_the_depth_nor_take_from_it() -> None:
+    siblings = "[" + "[]," * 100
+    assert len(load_json(siblings + "[" * 31 + "]" * 32)) == 101
+    assert refusal(lambda: load_json(siblings + "[" * 32 + "]" * 33)) == "too_deep"
+
+
 @pytest.mark.parametrize("text", ["NaN", "-Infinity", "[1e999]", "9" * 5000, "{} {}", "{'a': 1}"])
 def test_what_json_does_not_allow_is_refused(text: str) -> None:
     assert refusal(lambda: load_json(text)) == "bad_json"
@@ -142,6 +148,29 @@ def test_unusable_provider_ids_are_left_out() -> None:
 )
 def test_body_that_is_no_multipart_is_refused(body: bytes, expected: str) -> None:
     assert refusal(lambda: text_part(body, "payload")) == expected
+
+
+def test_boundary_and_part_headers_have_limits() -> None:
+    def body(marker: bytes, padding: bytes = b"") -> bytes:
+        headers = b"\r\nX: " + padding + b'\r\nContent-Disposition: form-data; name="data"\r\n\r\n{}\r\n'
+        return marker + headers + marker + b"--"
+
+    assert text_part(body(b"--" + b"b" * 200), "data") == b"{}"
+    assert refusal(lambda: text_part(body(b"--" + b"b" * 201), "data")) == "bad_multipart"
+    assert text_part(body(b"--b", b"x" * 4_000), "data") == b"{}"
+    assert refusal(lambda: text_part(body(b"--b", b"x" * 4_096), "data")) == "no_payload"
+
+
+def test_multipart_body_of_exactly_1_mib_is_read() -> None:
+    start, end = b'--b\r\nContent-Disposition: form-data; name="data"\r\n\r\n', b"\r\n--b--"
+    content = b"x" * (1024 * 1024 - len(start) - len(end))
+    assert text_part(start + content + end, "data") == content
+    assert refusal(lambda: text_part(start + content + b"x" + end, "data")) == "too_large"
+
+
+def test_word_is_short() -> None:
+    assert Fields({"x": "w" * 256}).word("x") == "w" * 256
+    assert Fields({"x": "w" * 257}).word("x") is None
 
 
 def test_unquoted_part_name_is_read() -> None:

@@ -19,6 +19,15 @@ from tests.ingest.hooks.payloads import (
     without,
 )
 
+NO_NEWS = """
+Generic SessionStart AuthenticationSuccess AuthenticationFailure TaskCompleted PendingRestart UserCreated UserDeleted
+PluginInstallationCancelled PluginInstallationFailed PluginInstalled PluginInstalling PluginUninstalled PluginUpdated
+SubtitleDownloadFailure UserLockedOut UserPasswordChanged UserUpdated
+"""
+CONTAINERS = """
+Series Season BoxSet Folder CollectionFolder UserView Playlist MusicAlbum MusicArtist MusicGenre Genre Studio Person
+PhotoAlbum AggregateFolder
+"""
 OCCURRED_AT = 1_777_890_600_765
 
 
@@ -126,6 +135,13 @@ def test_hyphenated_and_upper_case_guids_meet_the_plain_ones() -> None:
         ("Episode", "video"),
         ("Video", "video"),
         ("MusicVideo", "video"),
+        ("Trailer", "video"),
+        ("Recording", "video"),
+        ("Podcast", "podcast"),
+        ("LiveTv", "live"),
+        ("LiveTvProgram", "live"),
+        ("Channel", "live"),
+        ("Program", "live"),
         ("Audio", "music"),
         ("AudioBook", "audiobook"),
         ("LiveTvChannel", "live"),
@@ -255,7 +271,7 @@ def test_toggle_without_played_is_rejected() -> None:
     assert reason(jellyfin("UserDataSaved", SaveReason="TogglePlayed")) == "incomplete"
 
 
-@pytest.mark.parametrize("container", ["Series", "Season", "MusicAlbum", "BoxSet"])
+@pytest.mark.parametrize("container", CONTAINERS.split())
 def test_marking_a_series_is_left_to_the_hooks_of_its_episodes(container: str) -> None:
     marked = jellyfin("UserDataSaved", SaveReason="TogglePlayed", Played=True, ItemType=container)
     assert reason(marked) == "container"
@@ -272,13 +288,27 @@ def test_item_added_has_no_user_and_is_an_observation() -> None:
     )
 
 
+def test_library_news_without_item_is_rejected() -> None:
+    assert reason(without(jellyfin("ItemAdded"), "ItemId")) == "no_media"
+    assert reason(nested("ItemRemoved", Item=None)) == "no_media"
+
+
+def test_play_session_of_a_template_is_the_session() -> None:
+    assert report(jellyfin("PlaybackStart", PlaySessionId="ps-1")).session_id == "ps-1"
+
+
+def test_null_in_a_broken_template_is_absent() -> None:
+    template = JELLYFIN_TEMPLATE.replace('"DeviceId": "tv-attic-1"', '"DeviceId": null') % ("x", "")
+    assert report(template.encode()).device_id is None
+
+
 def test_item_deleted_is_an_observation_of_removal() -> None:
     removed = one(jellyfin("ItemDeleted"))
     assert isinstance(removed, Observation)
     assert removed.change == "removed"
 
 
-@pytest.mark.parametrize("event", ["Generic", "SessionStart", "PluginUpdated"])
+@pytest.mark.parametrize("event", NO_NEWS.split())
 def test_events_without_playback_news_are_ignored(event: str) -> None:
     assert reason(jellyfin(event)) == "no_news"
 
@@ -390,6 +420,13 @@ def test_the_other_plugin_s_library_news_are_observations() -> None:
     ("payload", "expected"),
     [
         (nested("Rate"), "no_news"),
+        (nested("ItemUpdated"), "no_news"),
+        (nested("AuthenticationSucceeded"), "no_news"),
+        (nested("AuthenticationFailed"), "no_news"),
+        (nested("SessionStarted"), "no_news"),
+        (nested("SessionEnded"), "no_news"),
+        (nested("SubtitleDownloadFailure"), "no_news"),
+        (nested("HasPendingRestartChanged"), "no_news"),
         (nested("Somersault"), "unknown_event"),
         (nested("Stop", User=None), "no_user"),
         (nested("Stop", Item=None), "no_media"),

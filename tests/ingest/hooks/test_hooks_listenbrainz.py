@@ -91,6 +91,13 @@ def test_unusable_time_is_rejected(listened_at: object, expected: str) -> None:
     assert reasons(*submit("single", listen(listened_at=listened_at))) == [expected]
 
 
+def test_edges_of_plausible_seconds_and_ms_are_read() -> None:
+    for listened_at, expected in ((4_102_444_800, 4_102_444_800_000), (946_684_800_000, 946_684_800_000), (0, 0)):
+        assert report("single", listen(listened_at=listened_at)).occurred_at == expected
+    assert reasons(*submit("single", listen(listened_at=4_102_444_801))) == ["bad_time"]
+    assert reasons(*submit("single", listen(listened_at=946_684_799_999))) == ["bad_time"]
+
+
 def test_recording_mbid_names_the_track_in_lower_case() -> None:
     assert report("single", extra(recording_mbid=MBID)).upstream_media == f"mbid:{MBID.lower()}"
 

@@ -134,15 +134,22 @@ def test_live_television_is_live() -> None:
     assert report(changed("media.play", "Metadata", live="1")).media_kind == "live"
 
 
-def test_whole_shows_are_containers() -> None:
-    assert reason(multipart(changed("media.scrobble", "Metadata", type="show"))) == "container"
+@pytest.mark.parametrize("kind", ["show", "season", "artist", "album", "collection", "playlist"])
+def test_whole_shows_and_albums_are_containers(kind: str) -> None:
+    assert reason(multipart(changed("media.scrobble", "Metadata", type=kind))) == "container"
+
+
+def test_payload_without_event_is_rejected() -> None:
+    assert reason(multipart(without(plex("media.play"), "event"))) == "no_event"
 
 
 def test_missing_item_is_rejected() -> None:
+    assert reason(multipart(without(plex("library.new"), "Metadata"))) == "no_media"
     assert reason(multipart(without(plex("media.play"), "Metadata"))) == "no_media"
 
 
-def test_negative_offset_is_rejected() -> None:
+def test_negative_or_unreadable_offset_is_rejected() -> None:
+    assert reason(multipart(changed("media.stop", "Metadata", viewOffset="far"))) == "bad_position"
     assert reason(multipart(changed("media.stop", "Metadata", viewOffset=-1))) == "bad_position"
 
 

@@ -215,6 +215,27 @@ def test_queue_answer_tells_its_current_track_and_zero_when_left_out() -> None:
     assert (told.upstream_media, told.position_ms, told.duration_ms, told.device_id) == ("tr-6", 0, 61_000, "Probe")
 
 
+def test_queue_answer_happened_when_it_was_saved() -> None:
+    queue = {"current": "tr-6", "username": "mira", "changed": "2026-05-04T10:30:00Z", "entry": song()}
+    told = report(answer(playQueue=queue))
+    assert (told.kind, told.occurred_at) == ("progress", T)
+
+
+def test_bookmark_never_changed_happened_when_it_was_created() -> None:
+    bookmark = {"username": "u", "created": "2026-05-04T10:30:00Z", "entry": song()}
+    assert report(answer(bookmarks={"bookmark": [bookmark]})).occurred_at == T
+
+
+def test_unreadable_positions_of_answers_are_rejected_one_by_one() -> None:
+    bookmark = {"username": "u", "position": 5, "entry": song()}
+    odd, good = every(answer(bookmarks={"bookmark": [bookmark | {"position": "far"}, bookmark]}))
+    assert isinstance(odd, Rejected)
+    assert odd.reason == "bad_position"
+    assert isinstance(good, ParsedReport)
+    assert reason(answer(playQueue={"current": "1", "username": "u", "position": -1})) == "bad_position"
+    assert reason(answer(nowPlaying={"entry": [song(username="u", positionMs="x")]})) == "bad_position"
+
+
 def test_queue_answer_whose_current_is_not_listed_has_no_duration() -> None:
     told = report(answer(playQueue={"current": 9, "position": 5, "username": "mira", "entry": [song()]}))
     assert (told.upstream_media, told.duration_ms) == ("9", None)
