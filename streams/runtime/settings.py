@@ -58,13 +58,15 @@ def usable_secret(secret: SecretStr | None, what: str, variable: str, *, chars_m
 
 
 class KafkaSettings(_Section):
-    bootstrap: str = "127.0.0.1:9092"
+    bootstrap: str = Field("127.0.0.1:9092", description="Brokers, host:port, comma-separated.")
     replication: int = Field(1, ge=1, le=7, description="Replicas of each topic; 1 means a single broker.")
-    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_SSL"] = "PLAINTEXT"
-    sasl_mechanism: Literal["SCRAM-SHA-512"] = "SCRAM-SHA-512"
-    sasl_username: str | None = None
-    sasl_password: SecretStr | None = None
-    ssl_ca_location: str | None = None
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_SSL"] = Field(
+        "PLAINTEXT", description="PLAINTEXT, SSL or SASL_SSL."
+    )
+    sasl_mechanism: Literal["SCRAM-SHA-512"] = Field("SCRAM-SHA-512", description="The only one, and with TLS only.")
+    sasl_username: str | None = Field(None, description="Needed for SASL_SSL.")
+    sasl_password: SecretStr | None = Field(None, description="Needed for SASL_SSL.")
+    ssl_ca_location: str | None = Field(None, description="File with the certificates to trust; none: the system's.")
 
     def client(self) -> dict[str, Any]:
         """librdkafka settings every client of this cluster shares."""
@@ -88,19 +90,21 @@ class KafkaSettings(_Section):
 
 class RegistrySettings(_Section):
     url: str | None = Field(None, description="Confluent-compatible API; none: pinned schemas with pinned ids.")
-    timeout_s: float = Field(5.0, gt=0, le=60)
+    timeout_s: float = Field(5.0, gt=0, le=60, description="Longest wait for the network, seconds.")
 
 
 class PostgresSettings(_Section):
-    host: str = "127.0.0.1"
-    port: int = Field(5432, ge=1, le=65535)
-    database: str = "playhead"
-    sslmode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] = "prefer"
-    owner_password: SecretStr | None = None
-    projector_password: SecretStr | None = None
-    relay_password: SecretStr | None = None
-    reader_password: SecretStr | None = None
-    door_password: SecretStr | None = None
+    host: str = Field("127.0.0.1", description="Address of PostgreSQL (18).")
+    port: int = Field(5432, ge=1, le=65535, description="Its port.")
+    database: str = Field("playhead", description="Made by migrate when it is given a superuser.")
+    sslmode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] = Field(
+        "prefer", description="verify-full over a network."
+    )
+    owner_password: SecretStr | None = Field(None, description="Of login playhead_owner; used by migrate.")
+    projector_password: SecretStr | None = Field(None, description="Of login playhead_projector; used by project.")
+    relay_password: SecretStr | None = Field(None, description="Of login playhead_relay; used by relay.")
+    reader_password: SecretStr | None = Field(None, description="Of login playhead_reader; used by serve.")
+    door_password: SecretStr | None = Field(None, description="Of login playhead_door; used by serve, source, token.")
 
     def password(self, role: Role) -> str:
         """The password of ``playhead_<role>``. Raises ConfigurationError when it is not set or well known."""
@@ -122,9 +126,9 @@ class PostgresSettings(_Section):
 
 
 class HttpSettings(_Section):
-    host: str = "127.0.0.1"
-    port: int = Field(8420, ge=0, le=65535)
-    requests_at_once_max: int = Field(256, ge=1)
+    host: str = Field("127.0.0.1", description="Address serve listens on.")
+    port: int = Field(8420, ge=0, le=65535, description="0: a free one.")
+    requests_at_once_max: int = Field(256, ge=1, description="More are answered 503.")
     publish_timeout_s: float = Field(5.0, gt=0, le=60, description="Then a report is answered with 503.")
 
 
@@ -142,14 +146,16 @@ class IdentitySettings(_Section):
 
 
 class MetricsSettings(_Section):
-    host: str = "127.0.0.1"
+    host: str = Field("127.0.0.1", description="Address of /metrics of agents, project and relay.")
     port: int = Field(0, ge=0, le=65535, description="0: a free port, written to the log.")
 
 
 class PlaybackSettings(_Section):
-    policy: Literal["playthrough", "furthest"] = "playthrough"
-    batch_records_max: int = Field(2_000, ge=1, le=100_000)
-    session_timeout_s: float = Field(6.0, ge=1, le=300)
+    policy: Literal["playthrough", "furthest"] = Field(
+        "playthrough", description="What wins when devices disagree: playthrough or furthest."
+    )
+    batch_records_max: int = Field(2_000, ge=1, le=100_000, description="Reports in one transaction.")
+    session_timeout_s: float = Field(6.0, ge=1, le=300, description="A silent worker loses its partitions after it.")
 
 
 class Settings(BaseSettings):
@@ -162,9 +168,11 @@ class Settings(BaseSettings):
         hide_input_in_errors=True,
     )
 
-    state_dir: Path = Path("data/state")
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    failpoints: str = ""
+    state_dir: Path = Field(
+        Path("data/state"), description="Agents' local tables and learned schema ids; rebuilt when lost."
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="DEBUG INFO WARNING ERROR.")
+    failpoints: str = Field("", description="For tests: where to fail on purpose (streams/runtime/failpoints.py).")
     kafka: KafkaSettings = KafkaSettings()
     registry: RegistrySettings = RegistrySettings()
     postgres: PostgresSettings = PostgresSettings()
@@ -244,6 +252,19 @@ class Settings(BaseSettings):
 
         walk(PREFIX, self.model_dump())
         return out
+
+
+def described() -> list[tuple[str, str, str]]:
+    """(variable, default, what it is for) of every setting, in order. A secret's variable ends in ``[_FILE]``."""
+    found: list[tuple[str, str, str]] = []
+    for section, holder in Settings.model_fields.items():
+        inner = getattr(holder.annotation, "model_fields", None)
+        for name, field in (inner or {"": holder}).items():
+            variable = f"{PREFIX}{section}{_SEPARATOR if inner else ''}{name}".upper()
+            secret = field.annotation == SecretStr | None
+            default = "" if field.default in (None, "") else str(field.default)
+            found.append((f"{variable}[_FILE]" if secret else variable, default, field.description or ""))
+    return found
 
 
 def without_password(url: str) -> str:
