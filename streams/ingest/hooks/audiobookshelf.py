@@ -46,8 +46,11 @@ def parse(body: bytes, *, content_type: str | None = None) -> list[Result]:  # n
     """One body to one result, or one for each session, progress or item in it, in order."""
     try:
         document = load_json(decode(body))
-        if isinstance(document, list):
-            return _all(document, _single)
+        match document:
+            case [str(event), data]:  # as socket.io itself writes an event
+                document = {"event": event, "data": data}
+            case list():
+                return _all(document, _single)
         payload = Fields(document)
         if isinstance(payload.raw("sessions"), list):
             return _all(payload.raw("sessions"), _session, payload)

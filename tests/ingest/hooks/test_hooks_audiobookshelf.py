@@ -138,6 +138,7 @@ def test_socket_event_of_progress_carries_its_session() -> None:
         "data": {"id": "mp-77", "sessionId": "s-5", "deviceDescription": "x / y", "data": progress()},
     }
     assert (report(event).session_id, report(event).position_ms) == ("s-5", 5_400_375)
+    assert report([event["event"], event["data"]]) == report(event)
 
 
 def test_user_updated_tells_its_newest_progress_and_no_token() -> None:
