@@ -39,6 +39,7 @@ class FakeProducer:
         self.config = config
         self.outcome: int | str | None = None
         self.fatal = False
+        self.silent_from: int | None = None
         self.full = False
         self.refuses: int | None = None
         self.produced: list[dict[str, Any]] = []
@@ -55,7 +56,8 @@ class FakeProducer:
         self.produced.append({"topic": topic, **record})
         message = FakeMessage(topic, record["partition"], len(self.produced))
         with self._lock:
-            if self.outcome == "silence":
+            after = self.silent_from is not None and len(self.produced) > self.silent_from
+            if self.outcome == "silence" or after:
                 self._unanswered += 1
                 return
             error = KafkaError(self.outcome, "told so", self.fatal) if isinstance(self.outcome, int) else None
@@ -164,6 +166,17 @@ def test_silence_is_broker_away_after_the_timeout_and_the_queue_is_emptied() -> 
         with pytest.raises(BrokerAway):
             await bench.publisher.publish([RECORD])
         assert bench.producer.purged == [{"in_queue": True, "in_flight": False, "blocking": False}]
+
+    bench.run(scene)
+
+
+def test_the_acknowledgement_of_some_is_not_that_of_all() -> None:
+    bench = Bench(timeout_s=0.05)
+
+    async def scene() -> None:
+        bench.producer.silent_from = 1
+        with pytest.raises(BrokerAway):
+            await bench.publisher.publish([RECORD, RECORD])
 
     bench.run(scene)
 
