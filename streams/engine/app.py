@@ -181,6 +181,10 @@ class App(faust.App):  # type: ignore[misc]
 class _Worker(faust.Worker):  # type: ignore[misc]
     """Faust's worker without the waits of its last seconds; everything of ours is closed by then."""
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.spinner = None  # it writes to stdout, which belongs to the program
+
     def _shutdown_loop(self) -> None:
         if self.crash_reason and self.app.failure is None:
             self.app.failure = self.crash_reason
