@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -66,10 +67,11 @@ def measure(kind: str, settings: dict[str, Any]) -> dict[str, float]:
         [sys.executable, "-m", "tests.benchmarks.engine_workers", kind, json.dumps(settings)],
         cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, timeout=PATIENCE, check=False, env=os.environ,
     )  # fmt: skip
-    lines = [line for line in process.stdout.splitlines() if line.startswith("{")]
-    if not lines:
+    # Stock Faust draws a spinner on the same line.
+    found = re.findall(r'\{"records".*\}', process.stdout)
+    if not found:
         raise SystemExit(f"{kind} ended with {process.returncode} and no figures")
-    figures: dict[str, float] = json.loads(lines[-1])
+    figures: dict[str, float] = json.loads(found[-1])
     figures["per_s"] = figures["records"] / figures["wall_s"]
     figures["per_cpu_s"] = figures["records"] / figures["cpu_s"]
     return figures
