@@ -129,6 +129,8 @@ class Runner(Generic[E]):
             # The log is as it should be, so the complaint was about a moment (a leader election).
             source.unsettled = True
             raise Unavailable(f"Kafka could not serve our offsets: {exc}") from exc
+        # Fetched for a position that was left since: applied already.
+        messages = [m for m in messages if place(m)[1] >= self._positions[place(m)[0]].next_offset]
         if messages:
             self._apply(source, messages)
         if not source.unsettled and time.monotonic() - self._checked_at >= CHECK_EVERY_S:

@@ -74,7 +74,12 @@ class World:
     def __post_init__(self) -> None:
         self.contract = Contract(SchemaIds(), registry=None)
         self.producer = Producer(
-            {**self.settings.kafka.client(), "linger.ms": 2, "message.max.bytes": 2_000_000},
+            {
+                **self.settings.kafka.client(),
+                "enable.idempotence": True,
+                "linger.ms": 2,
+                "message.max.bytes": 2_000_000,
+            },
             logger=logging.getLogger("librdkafka.test"),
         )
 
@@ -219,10 +224,11 @@ class Running:
 def expect_rows(actual: Rows, expected: Rows) -> None:
     """Same keys in every table, and every expected column as expected."""
     for table, rows in expected.items():
-        assert actual[table].keys() == rows.keys(), table
+        assert actual[table].keys() ^ rows.keys() == set(), table
         for key, row in rows.items():
             found = {name: actual[table][key][name] for name in row}
-            assert found == row, (table, key)
+            differs = {name: (found[name], row[name]) for name in row if found[name] != row[name]}
+            assert not differs, f"{table} {key}: (found, expected) {differs}"
 
 
 def eventually(happened: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
