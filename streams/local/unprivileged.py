@@ -21,7 +21,8 @@ from streams.local.errors import UnprivilegedUserError
 from streams.local.service import Identity
 
 USER = "nobody"
-PROBE_TIMEOUT_S = 20
+# Generous: a loaded machine may take long to start even a small program.
+PROBE_TIMEOUT_S = 60
 CACHES = (Path("/var/cache/playhead"),)
 DATA = (Path("/var/lib/playhead"),)
 
