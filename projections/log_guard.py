@@ -18,6 +18,7 @@ from projections.offsets import Position
 from schemas.topics import Topic
 from streams.runtime.clock import Clock
 from streams.runtime.errors import ConfigurationError, Unavailable
+from streams.runtime.kafka import as_kafka_prints
 from streams.runtime.settings import KafkaSettings
 
 TIMEOUT_S = 5.0
@@ -65,7 +66,7 @@ class LogGuard:
                 "keys would change their home, and with it their order. Nothing was skipped. Replay the topic into "
                 "one with the right number."
             )
-        return str(found.topic_id)
+        return as_kafka_prints(str(found.topic_id))
 
     def confirm(self, asked: Future[TopicDescription], positions: Iterable[Position]) -> None:
         """Raise ConfigurationError unless the topic asked about is the one ``positions`` are bound to."""

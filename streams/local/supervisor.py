@@ -166,8 +166,8 @@ class Supervisor:
         self._guard.watch(process.pid, signal.SIGTERM)
         self._write_state()
         assert process.stdout is not None
-        with (self._logs / f"{role.name}.log").open("a", encoding="utf-8") as log:
-            for line in process.stdout:
+        with process.stdout as lines, (self._logs / f"{role.name}.log").open("a", encoding="utf-8") as log:
+            for line in lines:
                 log.write(line)
                 log.flush()
                 running.tail.append(line.rstrip("\n"))

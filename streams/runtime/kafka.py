@@ -106,7 +106,12 @@ def topic_id(kafka: KafkaSettings, name: str) -> str:
         found = _describe(admin_client(kafka), [name]).get(name)
     if found is None:
         raise ConfigurationError(f"topic {name} does not exist: run 'playhead topics apply'")
-    return str(found.topic_id)
+    return as_kafka_prints(str(found.topic_id))
+
+
+def as_kafka_prints(topic_id: str) -> str:
+    """A topic id in the alphabet of Kafka's own tools (base64url); librdkafka's text has a slash in it."""
+    return topic_id.replace("+", "-").replace("/", "_").rstrip("=")
 
 
 def apply_topics(kafka: KafkaSettings, topics: Iterable[Topic] = TOPICS) -> list[Change]:

@@ -93,7 +93,8 @@ def configure(role: str, *, level: str = "INFO", stream: TextIO | None = None) -
     root.setLevel(level)
     # Access lines would hold source tokens of the path; the web layer writes its own.
     logging.getLogger("uvicorn.access").disabled = True
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    for name in ("httpx", "httpx2"):
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def _dumps(value: Any, **_: Any) -> str:

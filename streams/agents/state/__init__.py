@@ -1,12 +1,14 @@
 """What the playback table holds: one version byte, then Avro in that version's schema.
 
 Old versions stay readable: ``decode`` upgrades on read, ``encode`` writes the newest. The bytes of each version
-are pinned by golden examples in the tests, because state outlives the build that wrote it.
+are pinned by golden examples in the tests, because state outlives the build that wrote it. A record of the
+schema is the class of the same name in streams/domain/state.py, field by field; a test holds them to each other.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
 from importlib.resources import files
@@ -15,9 +17,12 @@ from typing import Any
 
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 
-from streams.domain.state import Conflict, Low, Merged, Order, Pending, PreviousEpoch, Session, State
+from streams.domain import state as domain
+from streams.domain.state import State
 
 VERSION = 1
+# The record that is the whole row; the others keep their names.
+_NAMES = {"PlaybackState": "State"}
 
 
 class UnknownStateVersion(Exception):
@@ -28,7 +33,7 @@ def encode(state: State) -> bytes:
     """The row of ``state``."""
     out = BytesIO()
     out.write(bytes((VERSION,)))
-    schemaless_writer(out, _schema(VERSION), {name: _plain(getattr(state, name)) for name in _STATE})
+    schemaless_writer(out, _schema(VERSION), _plain(state))
     return out.getvalue()
 
 
@@ -43,34 +48,12 @@ def decode(row: bytes) -> State:
         raise UnknownStateVersion(f"a table row of version {version}; this build knows up to {VERSION}")
     stream = BytesIO(row)
     stream.seek(1)
-    datum: Any = schemaless_reader(stream, _schema(version), None)
+    datum = schemaless_reader(stream, _schema(version), None)
     if stream.tell() != len(row):
         raise ValueError("a table row goes on after its state")
-    datum["previous_epoch"] = _made(PreviousEpoch, datum["previous_epoch"])
-    datum["sessions"] = tuple(_session(session) for session in datum["sessions"])
-    datum["event_ids"] = tuple(datum["event_ids"])
-    datum["merged_ids"] = tuple(datum["merged_ids"])
-    datum["merged_from"] = tuple(Merged(**merged) for merged in datum["merged_from"])
-    datum["conflict"] = _made(Conflict, datum["conflict"])
-    pending = datum["pending"]
-    if pending is not None:
-        datum["pending"] = Pending(**{**pending, "first": Order(**pending["first"]), "last": Order(**pending["last"])})
-    return State(**datum)
-
-
-_STATE = tuple(field.name for field in fields(State))
-_ORDERS = ("run_from", "position_order", "phase_order", "ended", "finish_order")
-
-
-def _session(datum: dict[str, Any]) -> Session:
-    for name in _ORDERS:
-        datum[name] = _made(Order, datum[name])
-    datum["lows"] = tuple(Low(Order(**low["order"]), low["position_ms"]) for low in datum["lows"])
-    return Session(**datum)
-
-
-def _made(kind: Any, datum: dict[str, Any] | None) -> Any:
-    return None if datum is None else kind(**datum)
+    state = _maker(version)(datum)
+    assert isinstance(state, State)
+    return state
 
 
 def _plain(value: Any) -> Any:
@@ -85,7 +68,51 @@ def _plain(value: Any) -> Any:
     return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
 
 
+Make = Callable[[Any], Any]
+
+
+@cache
+def _maker(version: int) -> Make:
+    """What turns the reader's dictionaries and lists into a State, put together once from the schema."""
+    return _maker_of(_document(version), {}) or _as_it_is
+
+
+def _maker_of(schema: Any, known: dict[str, Make]) -> Make | None:
+    """None for what needs no turning."""
+    if isinstance(schema, str):
+        return known.get(schema)
+    if isinstance(schema, list):
+        (inner,) = (branch for branch in schema if branch != "null")
+        make = _maker_of(inner, known)
+        return None if make is None else lambda datum: None if datum is None else make(datum)
+    if schema["type"] == "array":
+        item = _maker_of(schema["items"], known) or _as_it_is
+        return lambda datum: tuple(map(item, datum))
+    kind = getattr(domain, _NAMES.get(schema["name"], schema["name"]))
+    turned: list[tuple[str, Make]] = []
+
+    def record(datum: dict[str, Any]) -> Any:
+        for name, make in turned:
+            datum[name] = make(datum[name])
+        return kind(**datum)
+
+    known[schema["name"]] = record
+    for field in schema["fields"]:
+        make = _maker_of(field["type"], known)
+        if make is not None:
+            turned.append((field["name"], make))
+    return record
+
+
+def _as_it_is(datum: Any) -> Any:
+    return datum
+
+
 @cache
 def _schema(version: int) -> Any:
+    return parse_schema(_document(version))
+
+
+def _document(version: int) -> Any:
     text = files(__package__).joinpath(f"PlaybackState.v{version}.avsc").read_text(encoding="utf-8")
-    return parse_schema(json.loads(text))
+    return json.loads(text)
