@@ -39,6 +39,7 @@ def reason(payload: JsonObject) -> str:
     ("event", "kind"),
     [
         ("playback.start", "start"),
+        ("playback.progress", "progress"),
         ("playback.pause", "pause"),
         ("playback.unpause", "resume"),
         ("playback.stop", "stop"),

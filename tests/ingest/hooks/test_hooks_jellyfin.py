@@ -429,6 +429,7 @@ def test_the_other_plugin_s_library_news_are_observations() -> None:
         (nested("HasPendingRestartChanged"), "no_news"),
         (nested("Somersault"), "unknown_event"),
         (nested("Stop", User=None), "no_user"),
+        (nested("Stop", Session={"PlayState": {"PositionTicks": "far"}}), "bad_position"),
         (nested("Stop", Item=None), "no_media"),
         (nested("MarkPlayed", Item={"Id": "x", "Type": "Series"}), "container"),
     ],
