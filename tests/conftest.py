@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from streams.local import PostgresAddress, PostgresServer, Stack
 from streams.local.unprivileged import external_data
@@ -22,6 +24,10 @@ from tests.stack import (
     finish,
     unique,
 )
+
+# How long an example takes is the machine's affair, never a failure.
+hypothesis_settings.register_profile("playhead", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("playhead")
 
 _OWNER = pytest.StashKey[bool]()
 

@@ -8,53 +8,103 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+from confluent_kafka import Message
+
+from projections.decoding import Decoder
+from projections.models.playback import PlaybackProjection
+from projections.offsets import Position
 from schemas.codec import Codec
 from schemas.errors import ContractError
 from schemas.events import EVENTS
 from schemas.ids import SchemaIds
+from schemas.placement import partition_of
+from schemas.topics import PLAYBACK_DECIDED, PLAYBACK_REPORTED, Topic
+from streams.agents import playback
+from streams.domain.playback import decide
+from streams.domain.policy import PLAYTHROUGH
+from streams.domain.words import Verdict
+from streams.runtime.clock import FakeClock
 from streams.runtime.contract import Contract
+from streams.runtime.deadletter import CauseClass
 from streams.runtime.errors import Permanent
 
 Feed = Callable[[bytes], str | None]
 
+LOGGED_AT = 1_796_069_700_012
+CODEC = Codec(SchemaIds())
+CONTRACT = Contract(SchemaIds(), registry=None)
+
 
 @dataclass(frozen=True)
 class Consumer:
-    """``takes``: the events it is there for; of any other it must make a dead letter."""
+    """``takes``: the events it is there for; of any other it must make a dead letter.
+
+    ``judges``: it looks at values too, so an example at the limits may end as a dead letter of a known class;
+    the examples named ``minimal`` and ``full`` may not.
+    """
 
     name: str
     feed: Feed
     takes: frozenset[str]
+    judges: bool = True
 
 
-def _codec() -> Feed:
-    codec = Codec(SchemaIds())
+def codec(data: bytes) -> str | None:
+    try:
+        CODEC.decode(data)
+    except ContractError as exc:
+        return exc.cause
+    return None
 
-    def feed(data: bytes) -> str | None:
-        try:
-            codec.decode(data)
-        except ContractError as exc:
-            return exc.cause
+
+def contract(data: bytes) -> str | None:
+    try:
+        CONTRACT.decode(data)
+    except Permanent as exc:
+        return exc.cause
+    return None
+
+
+def placed(topic: Topic, data: bytes) -> Message[Any, Any]:
+    """The record as it would lie in ``topic``: under its own key, in its person's partition."""
+    user, media = "u", "m"
+    try:
+        event: Any = CODEC.decode(data)
+        user, media = event.user_ref, event.media_id
+    except (ContractError, AttributeError):
+        # Garbage, or an event of nobody's playback: any key will do.
+        pass
+    key = f"{user}:{media}".encode()
+    partition = partition_of(user.encode(), topic.partitions)
+    return Message(topic=topic.name, partition=partition, offset=5, key=key, value=data, timestamp=(2, LOGGED_AT))
+
+
+def agent(data: bytes) -> str | None:
+    """One report through the playback agent's step, on an empty table."""
+    record = placed(PLAYBACK_REPORTED, data)
+    try:
+        report = playback.reported(record, CONTRACT)
+        decision = decide(None, playback.as_report(report, LOGGED_AT), PLAYTHROUGH)
+        if decision.verdict is Verdict.REJECTED or decision.state is None:
+            return CauseClass.REJECTED
         return None
+    except Permanent as exc:
+        return exc.cause
 
-    return feed
 
-
-def _contract() -> Feed:
-    contract = Contract(SchemaIds(), registry=None)
-
-    def feed(data: bytes) -> str | None:
-        try:
-            contract.decode(data)
-        except Permanent as exc:
-            return exc.cause
-        return None
-
-    return feed
+def projection(data: bytes) -> str | None:
+    """One decision through the projection's decoder."""
+    positions = {partition: Position(partition, "topic-id") for partition in range(PLAYBACK_DECIDED.partitions)}
+    decoder = Decoder(PlaybackProjection(), CONTRACT, FakeClock())
+    decoded = decoder.decode([placed(PLAYBACK_DECIDED, data)], positions)
+    return decoded.poison[0].error.cause if decoded.poison else None
 
 
 CONSUMERS: tuple[Consumer, ...] = (
-    Consumer("codec", _codec(), frozenset(EVENTS)),
-    Consumer("contract", _contract(), frozenset(EVENTS)),
+    Consumer("codec", codec, frozenset(EVENTS), judges=False),
+    Consumer("contract", contract, frozenset(EVENTS), judges=False),
+    Consumer("playback agent", agent, frozenset({PLAYBACK_REPORTED.holds})),
+    Consumer("playback projection", projection, frozenset({PLAYBACK_DECIDED.holds})),
 )
