@@ -145,8 +145,8 @@ class Batch:
         headers: Headers | Sequence[tuple[str, bytes]] = (),
         *,
         record: Message | None = None,
-    ) -> SourcePosition:
-        """Produce in the batch's transaction; the returned position is added as a header.
+    ) -> int:
+        """Produce in the batch's transaction, with the output's position as a header; return its index.
 
         ``record`` is the cause; inside ``guard`` or while iterating the batch it is known. Raises
         RuntimeError when there is none. ``partition`` ``None``: murmur2 of the key.
@@ -157,26 +157,25 @@ class Batch:
                                "or pass record=")
         index = self._counts.get(offset, 0)
         self._counts[offset] = index + 1
-        head = f"{self._header_head}{offset}/{index}"
+        position = f"{self._header_head}{offset}/{index}"
         self.outputs.append(
             (
                 topic,
                 value,
                 key,
                 ANY_PARTITION if partition is None else partition,
-                [*headers, (SOURCE_POSITION, head.encode("ascii"))],
+                [*headers, (SOURCE_POSITION, position.encode())],
             )
         )
-        return SourcePosition(self.topic, self.topic_id, self.partition, offset, index)
+        return index
 
     def overlay(self, table: TableSpec) -> Overlay:
         """Return the view of ``table``; the first call of a batch fetches the rows of all its records."""
         overlay = self.overlays.get(table.name)
         if overlay is None:
-            overlay = Overlay(self._rows, table.prefix, table.changelog, self._keys(table.prefetch))
-            if self._guard is not None:
-                overlay.journal = self._journal
-            self.overlays[table.name] = overlay
+            overlay = self.overlays[table.name] = Overlay(
+                self._rows, table.prefix, table.changelog, self._keys(table.prefetch), self._journal
+            )
         return overlay
 
     def _keys(self, prefetch: Prefetch | None) -> Iterator[bytes]:
@@ -184,22 +183,6 @@ class Batch:
             key = prefetch(record) if prefetch is not None else record.key()
             if key is not None:
                 yield key
-
-    def _enter(self, guard: _Guard) -> None:
-        if self._guard is not None:
-            raise RuntimeError("guards do not nest")
-        self._guard = guard
-        self._offset = guard.offset
-        self.guarded += 1
-        for overlay in self.overlays.values():
-            overlay.journal = self._journal
-
-    def _leave(self) -> None:
-        self._guard = None
-        self._offset = None
-        self._journal.clear()
-        for overlay in self.overlays.values():
-            overlay.journal = None
 
     def _bury(self, guard: _Guard, error: Exception) -> None:
         """Undo the guarded record and put its dead letter into the transaction."""
@@ -230,7 +213,12 @@ class _Guard:
 
     def __enter__(self) -> None:
         batch = self._batch
-        batch._enter(self)
+        if batch._guard is not None:
+            raise RuntimeError("guards do not nest")
+        batch._guard = self
+        batch._offset = self.offset
+        batch._journal.clear()
+        batch.guarded += 1
         self.mark = len(batch.outputs)
         self.index = batch._counts.get(self.offset, 0)
 
@@ -239,13 +227,15 @@ class _Guard:
     ) -> bool:
         batch = self._batch
         try:
-            permanent: tuple[type[Exception], ...] = (PermanentError, *batch._config.permanent_errors)
-            if isinstance(error, permanent):
-                batch._bury(self, error)
-                return True
+            if error is not None:
+                permanent: tuple[type[Exception], ...] = (PermanentError, *batch._config.permanent_errors)
+                if isinstance(error, permanent):
+                    batch._bury(self, error)
+                    return True
             return False
         finally:
-            batch._leave()
+            batch._guard = None
+            batch._offset = None
 
 
 def _offset(record: Message) -> int:

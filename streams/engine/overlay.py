@@ -35,15 +35,17 @@ class Rows(Protocol):
 class Overlay:
     """``writes`` holds the last value per key, ``None`` for a deletion, in order of first write."""
 
-    __slots__ = ("_rows", "_seen", "changelog", "journal", "prefix", "writes")
+    __slots__ = ("_journal", "_rows", "_seen", "changelog", "prefix", "writes")
 
-    def __init__(self, rows: Rows, prefix: bytes, changelog: str, prefetch: Iterable[bytes]) -> None:
+    def __init__(
+        self, rows: Rows, prefix: bytes, changelog: str, prefetch: Iterable[bytes], journal: list[Undo]
+    ) -> None:
+        """Every write leaves its undo in ``journal``, whose owner clears it."""
         self._rows = rows
         self.prefix = prefix
         self.changelog = changelog
         self.writes: dict[bytes, Value] = {}
-        #: Set while one record is guarded; every write then leaves its undo here.
-        self.journal: list[Undo] | None = None
+        self._journal = journal
         keys = list(dict.fromkeys(prefetch))
         self._seen: dict[bytes, Value] = (
             dict(zip(keys, rows.get_many([prefix + key for key in keys]), strict=True)) if keys else {}
@@ -61,9 +63,7 @@ class Overlay:
             raise TypeError("table keys and values are bytes")
         if key.startswith(RESERVED):
             raise ValueError(f"keys starting with {RESERVED!r} are reserved")
-        if self.journal is not None:
-            undo = (self, key, self._seen.get(key, MISSING), self.writes.get(key, MISSING))
-            self.journal.append(undo)
+        self._journal.append((self, key, self._seen.get(key, MISSING), self.writes.get(key, MISSING)))
         self._seen[key] = self.writes[key] = value
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:

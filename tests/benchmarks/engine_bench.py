@@ -70,7 +70,7 @@ def measure(kind: str, settings: dict[str, Any]) -> dict[str, float]:
     # Stock Faust draws a spinner on the same line.
     found = re.findall(r'\{"records".*\}', process.stdout)
     if not found:
-        raise SystemExit(f"{kind} ended with {process.returncode} and no figures")
+        raise SystemExit(f"{kind} ended with {process.returncode} and no figures:\n{process.stdout[-2000:]}")
     figures: dict[str, float] = json.loads(found[-1])
     figures["per_s"] = figures["records"] / figures["wall_s"]
     figures["per_cpu_s"] = figures["records"] / figures["cpu_s"]

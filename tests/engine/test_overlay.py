@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.engine.changelog import RESERVED
-from streams.engine.overlay import Overlay
+from streams.engine.overlay import Overlay, Undo
 from streams.engine.store import Store, StoreState
 
 from .fakes import Rows
@@ -17,7 +17,8 @@ VALUES = st.binary(max_size=3)
 
 
 def overlay(rows: dict[bytes, bytes], prefetch: list[bytes] | None = None) -> Overlay:
-    return Overlay(Rows({b"t\0" + k: v for k, v in rows.items()}), b"t\0", "changelog", prefetch or [])
+    journal: list[Undo] = []
+    return Overlay(Rows({b"t\0" + k: v for k, v in rows.items()}), b"t\0", "changelog", prefetch or [], journal)
 
 
 @settings(deadline=None)
@@ -54,14 +55,15 @@ def test_given_a_journal_then_undoing_it_restores_everything(
     guarded: list[tuple[bytes, bytes | None]],
     committed: dict[bytes, bytes],
 ) -> None:
-    view = overlay(committed)
+    journal: list[Undo] = []
+    view = Overlay(Rows({b"t\0" + k: v for k, v in committed.items()}), b"t\0", "changelog", [], journal)
     for key, value in before:
         view.set(key, value)
     rows, writes = list(view.scan(b"")), dict(view.writes)
-    view.journal = []
+    journal.clear()
     for key, value in guarded:
         view.set(key, value)
-    for _, key, seen, write in reversed(view.journal):
+    for _, key, seen, write in reversed(journal):
         view.undo(key, seen, write)
     assert list(view.scan(b"")) == rows
     assert view.writes == writes
@@ -70,7 +72,7 @@ def test_given_a_journal_then_undoing_it_restores_everything(
 
 def test_given_prefetch_then_one_read_for_all_keys() -> None:
     rows = Rows({b"t\0a": b"1"})
-    view = Overlay(rows, b"t\0", "changelog", [b"a", b"b", b"a"])
+    view = Overlay(rows, b"t\0", "changelog", [b"a", b"b", b"a"], [])
     assert (view.get(b"a"), view.get(b"b")) == (b"1", None)
     assert rows.many == [[b"t\0a", b"t\0b"]]
 
@@ -91,7 +93,7 @@ def test_given_a_real_store_then_scan_stays_inside_its_table(tmp_path: Path) -> 
         (b"a\0x", b"other"), (b"t\0k1", b"1"), (b"t\0k2", b"2"), (b"t\0m", b"3"), (b"u\0k", b"other"),
     ]  # fmt: skip
     store.write(rows, StoreState(0.0))
-    view = Overlay(store, b"t\0", "changelog", [])
+    view = Overlay(store, b"t\0", "changelog", [], [])
     view.set(b"k15", b"new")
     view.set(b"k2", None)
     assert list(view.scan(b"k")) == [(b"k1", b"1"), (b"k15", b"new")]
