@@ -35,12 +35,11 @@ def demo(
 
     from streams.cli import running
     from streams.cli.deployment import Options
-    from streams.local import ports
     from streams.local.unprivileged import temporary_folder
 
     console = Console(highlight=False)
     with _folder(data, temporary_folder) as folder:
-        options = Options(http_port=ports.choose(), log_level="INFO")
+        options = Options(http_port=None, log_level="INFO")
         with running.deployment(folder, options, console, registry=False) as playhead:
             play = Play(playhead.url, _tokens(playhead.settings))
             console.print(f"\nEverything runs; the API is at {playhead.url}. The evening begins.\n")

@@ -18,7 +18,7 @@ from typing import Any, get_args
 
 from pydantic import SecretStr
 
-from streams.local import Addresses
+from streams.local import Addresses, ports
 from streams.local.supervisor import Role
 from streams.runtime.errors import ConfigurationError
 from streams.runtime.settings import (
@@ -44,9 +44,9 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What may differ between deployments. ``http_port`` 0 lets the system choose at the role's start."""
+    """What may differ between deployments. ``http_port`` None is a free one, chosen when the services run."""
 
-    http_port: int = 8420
+    http_port: int | None = 8420
     agents: int = 1
     projectors: int = 1
     session_timeout_s: float = 6.0
@@ -124,7 +124,7 @@ def _settings(folder: Path, addresses: Addresses, options: Options) -> Settings:
             sslmode="disable",
             **{f"{role}_password": SecretStr(kept[role]) for role in _DATABASE_ROLES},
         ),
-        http=HttpSettings(port=options.http_port),
+        http=HttpSettings(port=ports.choose() if options.http_port is None else options.http_port),
         identity=IdentitySettings(hash_key=SecretStr(kept["identity"])),
         playback=PlaybackSettings(session_timeout_s=options.session_timeout_s),
     )

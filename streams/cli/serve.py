@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
+
+from streams.runtime.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -24,11 +27,10 @@ def serve() -> None:
     from streams.cli import role
 
     settings = role.begin("serve")
+    listening = listen(settings.http.host, settings.http.port)
     server = uvicorn.Server(
         uvicorn.Config(
             application(settings),
-            host=settings.http.host,
-            port=settings.http.port,
             access_log=False,
             log_config=None,
             server_header=False,
@@ -37,7 +39,23 @@ def serve() -> None:
             limit_concurrency=settings.http.requests_at_once_max * 4,
         )
     )
-    server.run()
+    server.run(sockets=[listening])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there. Raises ConfigurationError when it can't, saying what to do."""
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(2048)
+    except OSError as exc:
+        listening.close()
+        raise ConfigurationError(
+            f"can't listen on {host}:{port} ({exc.strerror}): set PLAYHEAD_HTTP__HOST and PLAYHEAD_HTTP__PORT, "
+            "or stop what is using it"
+        ) from exc
+    return listening
 
 
 def application(settings: Settings) -> FastAPI:

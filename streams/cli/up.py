@@ -32,9 +32,18 @@ def up(
 
     from streams.cli import running
     from streams.cli.deployment import SETTINGS_FILE, Options
+    from streams.local import ports
+    from streams.runtime.errors import ConfigurationError
 
     console = Console(stderr=True)
-    show = (lambda role, line: console.print(f"{role:>8} │ {line}", markup=False, highlight=False)) if verbose else None
+
+    def show(role: str, line: str) -> None:
+        # A role's own lines are JSON; the supervisor's say what ended and is started again.
+        if verbose or not line.startswith("{"):
+            console.print(f"{role:>8} │ {line}", markup=False, highlight=False)
+
+    if not ports.is_free(port):
+        raise ConfigurationError(f"port {port} is in use: stop what uses it, or choose another with --port")
     options = Options(http_port=port, agents=workers)
     with (
         running.deployment(data.expanduser().absolute(), options, console, registry=registry, on_line=show) as playhead,

@@ -18,7 +18,6 @@ from streams.cli import running
 from streams.cli.admin import door_connection
 from streams.cli.deployment import Options
 from streams.cli.running import Running
-from streams.local import ports
 from streams.runtime.settings import KafkaSettings
 from streams.runtime.tokens import create_source, create_token
 from tests.integration.projections.world import eventually
@@ -81,7 +80,7 @@ class World:
 @contextmanager
 def playhead_world(folder: Path, *, agents: int = 1, projectors: int = 1, registry: bool = False) -> Iterator[World]:
     """Start everything in ``folder`` and stop it at the end."""
-    options = Options(http_port=ports.choose(), agents=agents, projectors=projectors)
+    options = Options(http_port=None, agents=agents, projectors=projectors)
     with running.deployment(folder, options, QUIET, registry=registry) as playhead:
         world = World(playhead)
         with world.client:
