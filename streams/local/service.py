@@ -32,7 +32,8 @@ from streams.local.processes import ProcessMark
 LOG_MAX_BYTES = 16 << 20
 START_SPACE_BYTES = 256 << 20
 STOP_TIMEOUT_S = 30.0
-START_TIMEOUT_S = 120.0
+# A boot takes seconds; on a machine with ten busy processes per core it was seen to take 90 s.
+START_TIMEOUT_S = 240.0
 POLL_S = 0.05
 MARK = "process.json"
 
