@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -26,26 +27,47 @@ from streams.engine import (
     ensure_changelogs,
 )
 
-WORDS, COUNTS, DEAD, PARTITIONS = "example.words", "example.counts", "example.dead", 4
+PARTITIONS = 4
 LINES = ["the cat sat on the mat", "the dog did not", "a cat is not a dog"]
 
 
+@dataclass(frozen=True)
+class Names:
+    """The example's group and topics."""
+
+    group: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.group}.words"
+
+    @property
+    def counts(self) -> str:
+        return f"{self.group}.counts"
+
+    @property
+    def dead(self) -> str:
+        return f"{self.group}.dead"
+
+
+@dataclass(frozen=True)
 class DeadLetters:
     """The engine's dead letter port: what a letter looks like is the program's business."""
 
+    topic: str
+
     def make(self, record: Message, error: Exception, attempt: int, position: SourcePosition) -> Output:
         headers = (("error", str(error).encode()), ("attempt", b"%d" % attempt))
-        return Output(DEAD, record.value(), record.key() or str(position).encode(), headers=headers)
+        return Output(self.topic, record.value(), record.key() or str(position).encode(), headers=headers)
 
 
-def make_app(bootstrap: str, state_dir: Path) -> App:
+def make_app(bootstrap: str, names: Names, state_dir: Path) -> App:
     """Declare a table and an agent. Nothing connects here."""
-    app = App(
-        EngineConfig(bootstrap=bootstrap, group="example", state_dir=state_dir, dead_letter=DeadLetters())
-    )
+    letters = DeadLetters(names.dead)
+    app = App(EngineConfig(bootstrap=bootstrap, group=names.group, state_dir=state_dir, dead_letter=letters))
     counts = app.Table("counts")
 
-    @app.agent(app.source(WORDS), outputs=[COUNTS])
+    @app.agent(app.source(names.words), outputs=[names.counts])
     async def count(stream):  # type: ignore[no-untyped-def]
         async for batch in stream:  # coming back here commits the batch before
             for record in batch.records:
@@ -55,15 +77,15 @@ def make_app(bootstrap: str, state_dir: Path) -> App:
                         raise PermanentError("a word needs a key")
                     total = int(counts.get(word) or b"0") + 1
                     counts[word] = b"%d" % total
-                    batch.send(COUNTS, b"%d" % total, key=word, partition=batch.partition)
+                    batch.send(names.counts, b"%d" % total, key=word, partition=batch.partition)
 
     return app
 
 
-def feed(bootstrap: str, app: App) -> None:
+def feed(bootstrap: str, names: Names, app: App) -> None:
     """Create the topics and write the lines, word by word."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    topics = [NewTopic(name, PARTITIONS, 1) for name in (WORDS, COUNTS, DEAD)]
+    topics = [NewTopic(name, PARTITIONS, 1) for name in (names.words, names.counts, names.dead)]
     for future in admin.create_topics(topics).values():
         error = future.exception(30)
         if error is not None and error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
@@ -71,14 +93,21 @@ def feed(bootstrap: str, app: App) -> None:
     ensure_changelogs(app.config, changelog_topics(app), partitions=PARTITIONS)
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for word in " ".join(LINES).split():
-        producer.produce(WORDS, b"1", word.encode())
+        producer.produce(names.words, b"1", word.encode())
     producer.flush(30)
 
 
-def show(bootstrap: str) -> dict[str, int]:
+def show(bootstrap: str, names: Names) -> dict[str, int]:
     """Return the last count of each word."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "example-show", "enable.partition.eof": True})
-    consumer.assign([TopicPartition(COUNTS, p, 0) for p in range(PARTITIONS)])
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"{names.group}-show",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(names.counts, p, 0) for p in range(PARTITIONS)])
     counts: dict[str, int] = {}
     ended = 0
     while ended < PARTITIONS:  # every partition says when its end is reached
@@ -97,14 +126,16 @@ def main() -> None:
     parser.add_argument("bootstrap")
     parser.add_argument("what", choices=["feed", "count", "show"])
     parser.add_argument("--state", type=Path, default=Path(tempfile.gettempdir()) / "engine-example")
+    parser.add_argument("--group", default="example", help="also the prefix of the topics")
     arguments = parser.parse_args()
-    app = make_app(arguments.bootstrap, arguments.state)
+    names = Names(arguments.group)
+    app = make_app(arguments.bootstrap, names, arguments.state)
     if arguments.what == "feed":
-        feed(arguments.bootstrap, app)
+        feed(arguments.bootstrap, names, app)
     elif arguments.what == "count":
         app.run(loglevel="INFO")
     else:
-        print(show(arguments.bootstrap))  # noqa: T201
+        print(show(arguments.bootstrap, names))  # noqa: T201
 
 
 if __name__ == "__main__":

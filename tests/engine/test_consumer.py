@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-from streams.engine import Crash, Refused
+from streams.engine import Crash, NoMetrics, Refused
 from streams.engine.backpressure import should_pause
 from streams.engine.buffer import Buffer
 from streams.engine.consumer import Poller
@@ -50,6 +50,9 @@ class FakeConsumer:
     def resume(self, partitions: list[TopicPartition]) -> None:
         self._note(f"resume {[tp.partition for tp in partitions]}")
 
+    def get_watermark_offsets(self, tp: TopicPartition, cached: bool) -> tuple[int, int]:
+        return 0, 12
+
     def seek(self, tp: TopicPartition) -> None:
         if self.seek_errors:
             raise self.seek_errors.pop(0)
@@ -85,9 +88,9 @@ class FakeHost:
 
 
 class Bench:
-    def __init__(self, folder: Path, committed: dict[int, int] | None = None) -> None:
+    def __init__(self, folder: Path, committed: dict[int, int] | None = None, **changes: Any) -> None:
         self.log: list[str] = []
-        settings = config(folder)
+        settings = config(folder, **changes)
         self.pool = ThreadPoolExecutor(2)
         self.group = Group(
             settings, ["source"], [TABLE], [], self.pool,
@@ -182,6 +185,23 @@ def test_given_a_vanished_offset_then_refused_and_never_reset(bench: Bench) -> N
     with pytest.raises(Crash):
         bench.poller._judge(KafkaError(KafkaError._FATAL, "x", True, False, False), "t[0]")
     bench.poller._judge(KafkaError(KafkaError._TRANSPORT, "x", False, True, False), "t[0]")
+
+
+def test_given_assigned_partitions_then_their_lag_is_end_minus_what_is_durable(tmp_path: Path) -> None:
+    seen: list[tuple[str, int, int]] = []
+
+    class Metrics(NoMetrics):
+        def lag(self, topic: str, partition: int, records: int) -> None:
+            seen.append((topic, partition, records))
+
+    bench = Bench(tmp_path, metrics=Metrics())
+    bench.assign(0)
+    bench.poller._report(bench.consumer, 0)
+    bench.group.units[0].applied = {"source": 5}
+    bench.poller._lag_at = 0.0
+    bench.poller._report(bench.consumer, 0)
+    assert seen == [("source", 0, 7)]
+    bench.close()
 
 
 def test_invariant_05_given_offsets_that_go_back_then_the_worker_ends() -> None:
