@@ -81,6 +81,7 @@ def test_invariant_05_given_a_batch_in_flight_then_no_other_is_delivered_until_i
         bench.unit.buffer.add("source", [record(n) for n in range(5)])
         bench.delivery.wake()
         first = await bench.take()
+        bench.delivery.wake()
         await asyncio.sleep(0.05)
         assert bench.handed.empty()
         first.owner.finished(first)
