@@ -26,6 +26,7 @@ def migrate(
     Examples:  playhead migrate  ·  playhead migrate --superuser-url-file /run/secrets/superuser_url
     """
     import psycopg
+    from sqlalchemy.exc import OperationalError
 
     from projections.migrate import migrate as migrate_database
     from projections.roles import ROLES, create_roles
@@ -39,8 +40,9 @@ def migrate(
             passwords = {role: postgres.password(role) for role in ROLES}
             create_roles(superuser_url_file.read_text(encoding="utf-8").strip(), passwords, postgres.database)
         done = migrate_database(postgres.conninfo("owner"))
-    except psycopg.OperationalError as exc:
-        reason = (str(exc).strip().splitlines() or ["no reason given"])[-1]
+    except (psycopg.OperationalError, OperationalError) as exc:
+        said = str(exc.orig if isinstance(exc, OperationalError) else exc).strip()
+        reason = (said.splitlines() or ["no reason given"])[0]
         raise Unavailable(f"PostgreSQL at {postgres.host}:{postgres.port} does not answer: {reason}") from exc
     if as_json:
         emit_json({"revision": done.revision, "replaced": list(done.replaced)})
