@@ -76,6 +76,8 @@ class Source:
                 "allow.auto.create.topics": False,
                 "queued.max.messages.kbytes": 16 * 1024,
                 "fetch.error.backoff.ms": 100,
+                # A topic that was made a moment ago may be missing from the first answer.
+                "topic.metadata.refresh.interval.ms": 2_000,
                 "reconnect.backoff.max.ms": 1_000,
             },
             logger=logging.getLogger("librdkafka.source"),

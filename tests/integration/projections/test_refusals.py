@@ -9,7 +9,7 @@ import pytest
 from projections.offsets import adopt_log
 from streams.runtime.errors import ConfigurationError
 from streams.runtime.kafka import topic_id
-from tests.integration.projections.world import World, eventually, expect_rows
+from tests.integration.projections.world import World, decided_topic, eventually, expect_rows
 from tests.projections.decisions import Household, fold, placed
 
 
@@ -134,7 +134,7 @@ def test_history_that_was_gone_before_the_first_start_is_refused(world: World) -
 
 
 def test_another_number_of_partitions_is_refused(world: World, unique_name: Callable[[str], str]) -> None:
-    odd = World(world.settings, type(world.topic)(**{**_fields(world), "name": unique_name("odd")}), world.superuser)
+    odd = World(world.settings, decided_topic(unique_name("odd")), world.superuser)
     odd.create_topic(partitions=6)
     with odd.running() as running:
         said = running.ended_with(ConfigurationError)
@@ -155,7 +155,3 @@ def test_adopting_under_a_running_projector_restarts_it_from_the_first_record(wo
         world.produce(events[100:])
         eventually(lambda: not running.thread.is_alive() or world.applied() == 150, "all is applied again")
     assert {row[0] for row in world.query("SELECT log_epoch FROM model.playback_progress")} == {2}
-
-
-def _fields(world: World) -> dict[str, object]:
-    return {name: getattr(world.topic, name) for name in world.topic.__dataclass_fields__}

@@ -1,0 +1,137 @@
+"""Migrations, roles and what each role may do."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import create_engine
+
+from projections.migrate import migrate
+from projections.roles import ROLES, create_roles
+from streams.local import PostgresAddress
+from streams.runtime.errors import ConfigurationError
+from streams.runtime.settings import Role, Settings
+from streams.runtime.tables import CORE, metadata
+from tests.integration.projections.world import PASSWORDS, settings_for
+from tests.stack import Database
+
+
+def run(settings: Settings, role: Role, query: str) -> None:
+    with psycopg.connect(**settings.postgres.conninfo(role)) as connection:
+        connection.execute(query.encode())
+
+
+def test_migrating_again_changes_nothing(model_settings: Settings) -> None:
+    again = migrate(model_settings.postgres.conninfo("owner"))
+    assert (again.revision, again.replaced) == ("0001", ())
+
+
+def test_processes_that_start_at_once_all_find_the_database_migrated(
+    postgres_admin: PostgresAddress, database: Database
+) -> None:
+    create_roles(postgres_admin.url(), PASSWORDS, database.name)
+    owner = settings_for("127.0.0.1:1", postgres_admin, database.name).postgres.conninfo("owner")
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda _: migrate(owner), range(4)))
+    assert {one.revision for one in done} == {"0001"}
+    assert sum(bool(one.replaced) for one in done) == 1
+
+
+def test_a_changed_view_is_replaced_and_grants_follow(model_settings: Settings) -> None:
+    run(model_settings, "owner", "UPDATE model.applied_sql SET sha256 = 'old' WHERE name = 'views/plays.sql'")
+    again = migrate(model_settings.postgres.conninfo("owner"))
+    assert again.replaced == ("views/plays.sql", "grants.sql")
+    run(model_settings, "reader", "SELECT * FROM api.plays")
+
+
+def test_a_database_of_a_newer_build_is_refused(model_settings: Settings) -> None:
+    run(model_settings, "owner", "UPDATE core.alembic_version SET version_num = '9999'")
+    with pytest.raises(ConfigurationError, match="newer"):
+        migrate(model_settings.postgres.conninfo("owner"))
+
+
+def test_core_tables_are_those_the_code_declares(database: Database, model_settings: Settings) -> None:
+    engine = create_engine(database.sqlalchemy_url)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection,
+            opts={
+                "include_schemas": True,
+                "include_name": lambda name, kind, _: kind != "schema" or name == CORE,
+                "version_table_schema": CORE,
+                "compare_server_default": False,
+            },
+        )
+        assert compare_metadata(context, metadata) == []
+    engine.dispose()
+
+
+def test_making_roles_needs_every_password(postgres_admin: PostgresAddress, database: Database) -> None:
+    with pytest.raises(ConfigurationError, match="reader"):
+        create_roles(postgres_admin.url(), {**PASSWORDS, "reader": ""}, database.name)
+
+
+ALLOWED: dict[Role, tuple[str, ...]] = {
+    "door": ("SELECT * FROM core.users", "DELETE FROM core.tokens", "INSERT INTO core.sources VALUES ('s', 'k', 'n')"),
+    "projector": (
+        "SELECT * FROM model.playback_progress",
+        "DELETE FROM model.plays",
+        "SELECT model.keep_event_days(1, 30)",
+        "CREATE TEMPORARY TABLE stage (x int)",
+    ),
+    "relay": ("SELECT * FROM model.outbox", "DELETE FROM model.outbox", "LISTEN playhead_outbox"),
+    "reader": tuple(
+        f"SELECT * FROM api.{view}"
+        for view in ("progress", "continue_watching", "user_versions", "history", "plays", "listening_days", "events")
+    ),
+}
+DENIED: dict[Role, tuple[str, ...]] = {
+    "door": ("SELECT * FROM model.outbox", "SELECT * FROM api.progress", "CREATE TABLE core.x (a int)"),
+    "projector": (
+        "SELECT * FROM core.users",
+        "SELECT * FROM core.tokens",
+        "DELETE FROM model.outbox",
+        "UPDATE model.epoch SET model_epoch = 2",
+        "DROP TABLE model.plays",
+        "CREATE TABLE public.x (a int)",
+    ),
+    "relay": (
+        "SELECT * FROM model.playback_progress",
+        "INSERT INTO model.outbox DEFAULT VALUES",
+        "UPDATE model.outbox SET version = 1",
+        "SELECT * FROM core.users",
+        "CREATE TEMPORARY TABLE stage (x int)",
+    ),
+    "reader": (
+        "SELECT * FROM model.playback_progress",
+        "SELECT * FROM model.outbox",
+        "SELECT * FROM core.users",
+        "SELECT * FROM core.tokens",
+        "SET default_transaction_read_only = off; DELETE FROM api.plays",
+        "CREATE TEMPORARY TABLE stage (x int)",
+    ),
+}
+
+
+def test_every_role_may_do_its_work_and_nothing_else(model_settings: Settings) -> None:
+    for role, queries in ALLOWED.items():
+        for query in queries:
+            run(model_settings, role, query)
+    for role, queries in DENIED.items():
+        for query in queries:
+            with pytest.raises((psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction)):
+                run(model_settings, role, query)
+
+
+def test_no_role_waits_or_holds_a_transaction_without_end(model_settings: Settings) -> None:
+    for role in ROLES:
+        with psycopg.connect(**model_settings.postgres.conninfo(role)) as connection:
+            for setting in ("lock_timeout", "idle_in_transaction_session_timeout"):
+                row = connection.execute(f"SHOW {setting}".encode()).fetchone()
+                assert row is not None
+                assert row[0] != "0", (role, setting)
+            assert connection.execute("SHOW search_path").fetchone() == ("pg_catalog",)
