@@ -92,15 +92,22 @@ def _replace(connection: psycopg.Connection[Any]) -> tuple[str, ...]:
     texts["grants.sql"] = (_SQL / "grants.sql").read_text(encoding="utf-8")
     digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
     changed = [name for name in texts if applied.get(name) != digests[name]]
+    for gone in sorted(applied.keys() - texts.keys()):
+        if gone.startswith("views/"):
+            connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(_view(gone)))
+        connection.execute("DELETE FROM model.applied_sql WHERE name = %s", (gone,))
     if changed and "grants.sql" not in changed:
         changed.append("grants.sql")
     for name in changed:
         if name.startswith("views/"):
-            view = sql.Identifier("api", name.removeprefix("views/").removesuffix(".sql"))
-            connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(view))
-        connection.execute(texts[name])
+            connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(_view(name)))
+        connection.execute(texts[name].encode())
         connection.execute(
             "INSERT INTO model.applied_sql VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET sha256 = excluded.sha256",
             (name, digests[name]),
         )
     return tuple(changed)
+
+
+def _view(file: str) -> sql.Identifier:
+    return sql.Identifier("api", file.removeprefix("views/").removesuffix(".sql"))

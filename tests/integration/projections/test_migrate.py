@@ -135,3 +135,11 @@ def test_no_role_waits_or_holds_a_transaction_without_end(model_settings: Settin
                 assert row is not None
                 assert row[0] != "0", (role, setting)
             assert connection.execute("SHOW search_path").fetchone() == ("pg_catalog",)
+
+
+def test_a_view_that_no_file_names_any_more_is_dropped(model_settings: Settings) -> None:
+    run(model_settings, "owner", "CREATE VIEW api.former AS SELECT 1 AS one")
+    run(model_settings, "owner", "INSERT INTO model.applied_sql VALUES ('views/former.sql', 'x')")
+    migrate(model_settings.postgres.conninfo("owner"))
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        run(model_settings, "owner", "SELECT * FROM api.former")
