@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import threading
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -108,21 +109,23 @@ def test_threads_learning_at_once_lose_nothing(path: Path) -> None:
     assert len(ids.learned()) == len(SchemaIds(path).learned()) == 16
 
 
-def _learn_many(path: Path, first: int) -> None:
+def _learn_many(path: Path, first: int, together: Barrier) -> None:
     ids = SchemaIds(path)
-    for schema_id in range(first, first + 20):
+    together.wait(60)
+    for schema_id in range(first, first + 60):
         ids.learn(schema_id, f"{schema_id:064x}")
 
 
 def test_processes_learning_at_once_lose_nothing(path: Path) -> None:
     spawn = multiprocessing.get_context("spawn")
-    processes = [spawn.Process(target=_learn_many, args=(path, first)) for first in (100, 200, 300)]
+    together = spawn.Barrier(3)
+    processes = [spawn.Process(target=_learn_many, args=(path, first, together)) for first in (100, 200, 300)]
     for process in processes:
         process.start()
     for process in processes:
         process.join(60)
     assert [process.exitcode for process in processes] == [0, 0, 0]
-    assert len(SchemaIds(path).learned()) == 60
+    assert len(SchemaIds(path).learned()) == 180
 
 
 def _learn_for_ever(path: Path) -> None:
