@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from streams.engine import EngineConfig, ensure_changelogs
@@ -39,6 +39,8 @@ class Cluster:
         self.a, self.b, self.out, self.dead = (f"{group}-{role}" for role in ("a", "b", "out", "dead"))
         self.changelogs = {table: f"{group}-{table}-changelog" for table in ("progress", "items")}
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
+        #: Asks for the group's offsets without ever joining it.
+        self._asker = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
         self.workers: dict[int, subprocess.Popen[bytes]] = {}
         self.config: dict[str, Any] = {"session_timeout": 6.0, "max_batch": 100}
         self._next: dict[bytes, int] = {}
@@ -122,21 +124,18 @@ class Cluster:
         shutil.rmtree(self.state(number), ignore_errors=True)
 
     def committed(self) -> dict[tuple[str, int], int]:
-        groups = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group)])
-        found = groups[self.group].result(30).topic_partitions or []
+        # Not by the admin client: its list_consumer_group_offsets crashed the interpreter (SIGSEGV) while
+        # a new broker's group coordinator was still being made.
+        wanted = [TopicPartition(topic, p) for topic in (self.a, self.b) for p in range(self.partitions)]
+        found = self._asker.committed(wanted, 30)
         return {(tp.topic, tp.partition): tp.offset for tp in found}
 
     def ends(self) -> dict[tuple[str, int], int]:
-        from confluent_kafka import Consumer, TopicPartition
-
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "oracle"})
-        ends = {
-            (topic, p): consumer.get_watermark_offsets(TopicPartition(topic, p), 30)[1]
+        return {
+            (topic, p): self._asker.get_watermark_offsets(TopicPartition(topic, p), 30)[1]
             for topic in (self.a, self.b)
             for p in range(self.partitions)
         }
-        consumer.close()
-        return ends
 
     def progressed(self) -> int:
         """Records committed so far."""
@@ -188,3 +187,4 @@ class Cluster:
             if process.poll() is None:
                 process.kill()
                 process.wait(30)
+        self._asker.close()
