@@ -132,7 +132,7 @@ class Case:
             self.kind is Kind.PROGRESS
             and not self.finishes
             and session.phase == Phase.PAUSED
-            and self.position_ms == session.position_ms
+            and self.position_ms == session.phase_place_ms
         )
         self.phase = self._phase()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from streams.domain.policy import near_start
-from streams.domain.state import Conflict, Low, Merged, Order, Pending, PreviousEpoch, Session, State
+from streams.domain.state import Conflict, Merged, Order, Pending, Placed, PreviousEpoch, Session, State
 from streams.domain.timekeeping import Times
 from streams.domain.words import Phase
 
@@ -28,12 +28,11 @@ class SessionDraft:
     position_ms: int | None = None
     phase_order: Order | None = None
     phase: str | None = None
-    phase_inferred: bool = False
+    phase_place_ms: int | None = None
     progressed: bool = False
     ended: Order | None = None
-    finish_order: Order | None = None
-    finish_ms: int | None = None
-    lows: tuple[Low, ...] = ()
+    finishes: tuple[Placed, ...] = ()
+    lows: tuple[Placed, ...] = ()
 
     @classmethod
     def thaw(cls, s: Session) -> SessionDraft:
@@ -49,11 +48,10 @@ class SessionDraft:
             s.position_ms,
             s.phase_order,
             s.phase,
-            s.phase_inferred,
+            s.phase_place_ms,
             s.progressed,
             s.ended,
-            s.finish_order,
-            s.finish_ms,
+            s.finishes,
             s.lows,
         )
 
@@ -70,11 +68,10 @@ class SessionDraft:
             self.position_ms,
             self.phase_order,
             self.phase,
-            self.phase_inferred,
+            self.phase_place_ms,
             self.progressed,
             self.ended,
-            self.finish_order,
-            self.finish_ms,
+            self.finishes,
             self.lows,
         )
 
@@ -277,8 +274,10 @@ def _mended_session(session: Session, times: Times) -> Session:
     draft.position_order = _mended_order(draft.position_order, times)
     draft.phase_order = _mended_order(draft.phase_order, times)
     draft.ended = _mended_order(draft.ended, times)
-    draft.finish_order = _mended_order(draft.finish_order, times)
-    draft.lows = tuple(
-        Low(Order(low.order.sequence, times.repaired(low.order.event_time)), low.position_ms) for low in draft.lows
-    )
+    draft.finishes = _mended_places(draft.finishes, times)
+    draft.lows = _mended_places(draft.lows, times)
     return draft.freeze()
+
+
+def _mended_places(places: tuple[Placed, ...], times: Times) -> tuple[Placed, ...]:
+    return tuple(Placed(_mended_order(order, times) or order, position) for order, position in places)

@@ -29,7 +29,8 @@ RUN_GAP_MS: Final = 30 * MINUTE_MS
 SESSIONS_MAX: Final = 8
 EVENT_IDS_MAX: Final = 64
 SEQUENCES_BELOW_MAX: Final = 63
-LOWS_MAX: Final = 4
+PLACES_MAX: Final = 8
+PLAYING_STEP_MS: Final = 10 * SECOND_MS
 LISTENED_GROWTH_MS_MAX: Final = DAY_MS
 
 # Ordering and takeover

@@ -3,7 +3,7 @@
 Readings:
 - A finish without a position moves the position to the duration, where it "stands".
 - A seek says that the run is playing. A progress at the very place where the run was paused says nothing of
-  the phase (the heartbeat of a paused player), and such a pause that arrives after it is believed.
+  the phase (the heartbeat of a paused player), and the pause right before it is believed when it comes late.
 - A failed report of any kind keeps the position, plays nothing and finishes nothing. Its phase is `stopped`.
 - Rule 5 "without moving anything": a failed, empty or extrapolated report of another run is accepted for its
   own session only. It never becomes a conflict. The same holds for a pause or resume that has no place at all.
@@ -19,9 +19,9 @@ from __future__ import annotations
 from streams.domain.case import ACCEPTED, Case, Outcome, ignored, late
 from streams.domain.draft import Draft, SessionDraft
 from streams.domain.limits import BEHIND_MS, CONFLICT_AHEAD_MS, TIE_MS
-from streams.domain.sessions import lies_behind_later, say, say_position
+from streams.domain.sessions import finishes_left, say, say_finish, say_position
 from streams.domain.state import Conflict, newer, older
-from streams.domain.takeover import begin_from, finish, needs_intent, take_over
+from streams.domain.takeover import begin_from, needs_intent, take_over
 from streams.domain.words import Kind, Note, Phase, Reason
 
 _HEARTBEATS = frozenset({Kind.PROGRESS, Kind.PAUSE})
@@ -88,7 +88,8 @@ def _current_run(case: Case, draft: Draft, session: SessionDraft) -> Outcome:
         draft.phase = case.phase
     say(case, session)
     if case.finishes:
-        finish(draft, session, case.order, draft.position_ms)
+        say_finish(session, case.order, draft.position_ms)
+        draft.phase = Phase.FINISHED
     draft.session_id = case.report.session_id
     draft.device_id = case.report.device_id or draft.device_id
     if case.kind not in _HEARTBEATS or before != (session.position_ms, draft.phase):
@@ -111,29 +112,30 @@ def _move(case: Case, draft: Draft, session: SessionDraft, target: int) -> None:
 
 def _late_finish(case: Case, draft: Draft, session: SessionDraft) -> Outcome:
     """A finish out of order ends the epoch, unless the run went on well behind it. Its play counts anyway."""
-    place = case.target if case.target is not None else session.position_ms
-    if place is None or not lies_behind_later(session, case.order, place):
+    place = case.target if case.target is not None else draft.position_ms
+    if say_finish(session, case.order, place):
+        draft.phase = Phase.FINISHED
         say(case, session)
-        finish(draft, session, case.order, place)
     elif case.target is not None:
         say_position(session, case.order, case.target)
     return late(Reason.OUT_OF_ORDER)
 
 
 def _out_of_order(case: Case, draft: Draft, session: SessionDraft) -> Outcome:
-    """Late. But a pause at the place of the newest report makes that progress its heartbeat."""
+    """Late. But a pause right before the newest progress, at its place, makes that one a heartbeat."""
     say(case, session)
-    if (
-        case.kind is Kind.PAUSE
-        and session.phase_inferred
-        and session.phase_order == session.position_order
-        and case.position_ms == session.position_ms
-        and case.trusted
-    ):
-        session.phase_order, session.phase, session.phase_inferred = case.order, Phase.PAUSED, False
+    if case.kind is Kind.PAUSE and case.trusted and _comes_right_before_its_heartbeat(case, session):
+        session.phase_order, session.phase = case.order, Phase.PAUSED.value
         draft.phase = Phase.PAUSED
         return ACCEPTED
     return late(Reason.OUT_OF_ORDER)
+
+
+def _comes_right_before_its_heartbeat(case: Case, session: SessionDraft) -> bool:
+    if session.phase != Phase.PLAYING or case.position_ms is None or case.position_ms != session.phase_place_ms:
+        return False
+    newest = session.phase_order.sequence if session.phase_order is not None else None
+    return newest is not None and case.order.sequence is not None and case.order.sequence + 1 == newest
 
 
 # -- Rule 5 ----------------------------------------------------------------------------------------------------
@@ -213,35 +215,38 @@ def _same_run_after_finish(case: Case, draft: Draft, session: SessionDraft) -> O
     in_order = newer(case.order, session.phase_order) or (
         case.target is not None and newer(case.order, session.position_order)
     )
-    after_the_finish = newer(case.order, session.finish_order) if session.finish_order else in_order
-    if not after_the_finish:
-        _finish_further_back(case, session)
-        return late(Reason.OUT_OF_ORDER)
+    unmoved = ignored(Reason.AFTER_FINISH) if in_order else late(Reason.OUT_OF_ORDER)
     if not case.trusted:
-        return _untrusted_after_finish(case, draft)
-    end = session.finish_ms if session.finish_ms is not None else draft.position_ms
-    behind = case.position_ms is not None and case.position_ms < end - BEHIND_MS
+        return _untrusted_after_finish(case, draft) if in_order else unmoved
     is_pending = draft.pending_of(session) is not None
-    by_sequence = case.order.sequence is not None and (session.finish_order or case.order).sequence is not None
-    if behind and by_sequence and not case.is_near_start and not is_pending:
-        return _reopen(case, draft, session)
-    if not in_order:
-        return late(Reason.OUT_OF_ORDER)
-    if is_pending or case.is_near_start or (behind and case.kind is not Kind.SEEK):
+    if in_order and (is_pending or case.is_near_start):
         return needs_intent(case, draft, session)
-    if behind:
+    if is_pending or case.is_near_start:
+        return unmoved
+    undone = _undoes_the_finish(case, draft, session, in_order=in_order)
+    if undone and case.order.sequence is None and case.kind is not Kind.SEEK:
+        return needs_intent(case, draft, session)
+    if undone:
         return _reopen(case, draft, session)
-    if case.finishes and session.finish_order is not None:
-        session.finish_order = case.order
-    return ignored(Reason.AFTER_FINISH)
+    if case.finishes:
+        say_finish(session, case.order, case.target if case.target is not None else draft.position_ms)
+    return unmoved
 
 
-def _finish_further_back(case: Case, session: SessionDraft) -> None:
-    """Of two finishes the one further back decides what counts as behind: in order it would have come first."""
-    if not case.finishes or case.target is None or session.finish_ms is None:
-        return
-    if case.target < session.finish_ms and not lies_behind_later(session, case.order, case.target):
-        session.finish_ms = case.target
+def _undoes_the_finish(case: Case, draft: Draft, session: SessionDraft, *, in_order: bool) -> bool:
+    """Whether the report lies behind, by more than 30 s, every finish that stood until now and is older.
+
+    In order there is one, at the stored position. Those out of order are needed to find the same end.
+    """
+    if case.position_ms is None:
+        return False
+    if not session.finishes:  # finished by a command
+        return in_order and case.position_ms < draft.position_ms - BEHIND_MS
+    left = finishes_left(session, case.order, case.position_ms)
+    if case.order.sequence is None:  # nothing is proven yet
+        return in_order and not left
+    session.finishes = left
+    return not left
 
 
 def _reopen(case: Case, draft: Draft, session: SessionDraft) -> Outcome:
@@ -249,12 +254,11 @@ def _reopen(case: Case, draft: Draft, session: SessionDraft) -> Outcome:
     say(case, session)
     if session.position_ms is not None:
         draft.position_ms = session.position_ms
-    session.finish_order = None
-    session.finish_ms = None
+    session.finishes = ()
     if case.finishes:
-        finish(draft, session, case.order, draft.position_ms)
+        say_finish(session, case.order, case.position_ms or 0)
     else:
-        draft.phase = session.phase if session.phase not in (None, Phase.FINISHED) else Phase.PLAYING
+        draft.phase = Phase(session.phase) if session.phase not in (None, Phase.FINISHED) else Phase.PLAYING
     draft.happened(case.event_time)
     return ACCEPTED
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from streams.domain.case import Case
 from streams.domain.draft import Draft, SessionDraft
-from streams.domain.limits import BEHIND_MS, LOWS_MAX, RUN_GAP_MS, SEQUENCES_BELOW_MAX, SESSIONS_MAX
-from streams.domain.state import Low, Order, Session, newer
+from streams.domain.limits import BEHIND_MS, PLACES_MAX, PLAYING_STEP_MS, RUN_GAP_MS, SEQUENCES_BELOW_MAX, SESSIONS_MAX
+from streams.domain.state import Order, Placed, Session, newer
 from streams.domain.words import Kind
 
 _BELOW_MASK = (1 << SEQUENCES_BELOW_MAX) - 1
@@ -77,11 +77,10 @@ def open_run(session: SessionDraft, order: Order) -> None:
     session.position_ms = None
     session.phase_order = None
     session.phase = None
-    session.phase_inferred = False
+    session.phase_place_ms = None
     session.progressed = False
     session.ended = None
-    session.finish_order = None
-    session.finish_ms = None
+    session.finishes = ()
     session.lows = ()
 
 
@@ -94,25 +93,26 @@ def say(case: Case, session: SessionDraft) -> None:
     if case.target is not None and not case.report.failed and not (case.is_empty and not case.finishes):
         say_position(session, case.order, case.target)
     if not case.pause_heartbeat:
-        say_phase(session, case.order, case.phase, inferred=case.kind is Kind.PROGRESS)
+        place = case.position_ms if case.kind in (Kind.PAUSE, Kind.PROGRESS) else None
+        say_phase(session, case.order, case.phase, place)
 
 
 def say_position(session: SessionDraft, order: Order, position_ms: int) -> None:
     """The run's report at `order` carried this position; the newest one counts as its last."""
     if newer(order, session.position_order):
         if order.sequence is not None:
-            _leave(session, position_ms)
+            _land(session, order, position_ms)
         session.position_order = order
         session.position_ms = position_ms
     elif order.sequence is not None:
         _remember_low(session, order, position_ms)
 
 
-def say_phase(session: SessionDraft, order: Order, phase: str, *, inferred: bool = False) -> None:
+def say_phase(session: SessionDraft, order: Order, phase: str, place_ms: int | None) -> None:
     if newer(order, session.phase_order):
         session.phase_order = order
         session.phase = phase
-        session.phase_inferred = inferred
+        session.phase_place_ms = place_ms
 
 
 def lies_behind_later(session: SessionDraft, order: Order, finish_ms: int) -> bool:
@@ -124,15 +124,41 @@ def lies_behind_later(session: SessionDraft, order: Order, finish_ms: int) -> bo
     return any(newer(low.order, order) and low.position_ms < behind for low in session.lows)
 
 
-def _leave(session: SessionDraft, next_ms: int) -> None:
-    """The run goes on from its last position: forget what lies above, keep it when the step is no playing."""
+def say_finish(session: SessionDraft, order: Order, position_ms: int) -> bool:
+    """The run's report at `order` finishes it at this position; whether that stands.
+
+    It does unless the run went on well behind it. Of two that stand, one that is newer and not further makes
+    the other needless: whatever lies behind it lies behind both.
+    """
+    if lies_behind_later(session, order, position_ms):
+        return False
+    later = [one for one in session.finishes if newer(one.order, order)]
+    if not any(one.position_ms <= position_ms for one in later):
+        earlier = [one for one in session.finishes if not newer(one.order, order) and one.position_ms < position_ms]
+        session.finishes = _bounded((*earlier, Placed(order, position_ms), *later))
+    return True
+
+
+def finishes_left(session: SessionDraft, order: Order, position_ms: int) -> tuple[Placed, ...]:
+    """The finishes that still stand when the run's report at `order` lies at this position."""
+    return tuple(
+        one for one in session.finishes if position_ms >= one.position_ms - BEHIND_MS or not newer(order, one.order)
+    )
+
+
+def _land(session: SessionDraft, order: Order, position_ms: int) -> None:
+    """The run goes on to this position. When that step is no playing, both its ends are kept among its lows."""
     last, last_ms = session.position_order, session.position_ms
-    if last is None or last_ms is None:
-        return
-    if session.lows and session.lows[-1].position_ms >= next_ms:
-        session.lows = tuple(low for low in session.lows if low.position_ms < next_ms)
-    if last_ms + BEHIND_MS < next_ms:
-        session.lows = (*session.lows, Low(last, last_ms))[-LOWS_MAX:]
+    lows = session.lows
+    if last is not None and last_ms is not None:
+        if last_ms <= position_ms <= last_ms + PLAYING_STEP_MS:
+            return
+        lows = (*_below(lows, last_ms), Placed(last, last_ms))
+    session.lows = _bounded((*_below(lows, position_ms), Placed(order, position_ms)))
+
+
+def _below(places: tuple[Placed, ...], position_ms: int) -> tuple[Placed, ...]:
+    return tuple(place for place in places if place.position_ms < position_ms)
 
 
 def _remember_low(session: SessionDraft, order: Order, position_ms: int) -> None:
@@ -142,7 +168,12 @@ def _remember_low(session: SessionDraft, order: Order, position_ms: int) -> None
     if (last_ms is not None and last_ms <= position_ms) or any(low.position_ms <= position_ms for low in later):
         return
     earlier = [low for low in session.lows if not newer(low.order, order) and low.position_ms < position_ms]
-    session.lows = (*earlier, Low(order, position_ms), *later)[-LOWS_MAX:]
+    session.lows = _bounded((*earlier, Placed(order, position_ms), *later))
+
+
+def _bounded(places: tuple[Placed, ...]) -> tuple[Placed, ...]:
+    """At most 8: the first is the lowest, which most lies ahead of; the last ones are the newest."""
+    return places if len(places) <= PLACES_MAX else (places[0], *places[2:])
 
 
 def keep(draft: Draft, session: SessionDraft, *, known: bool) -> bool:

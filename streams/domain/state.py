@@ -38,8 +38,8 @@ def older(order: Order, than: Order | None) -> bool:
     return order.event_time < than.event_time
 
 
-class Low(NamedTuple):
-    """A position from which the run went on, remembered for a finish that arrives late."""
+class Placed(NamedTuple):
+    """A report of a run by its order and its position: what reports that arrive out of order are held to."""
 
     order: Order
     position_ms: int
@@ -68,14 +68,14 @@ class Session:
     - seen_high, seen_below: the highest sequence seen (None: none yet), and the 63 below it as bits, bit 0 the
       next lower one.
     - run: number of the run, from 1; run_from: order of the report that opened it, None for the first run.
-    - position_order with position_ms, phase_order with phase: the report that last set each, and to what;
-      phase_inferred: that report was a progress, from which playing only follows.
+    - position_order with position_ms, phase_order with phase: the report that last set each, and to what.
+      phase_place_ms: where a pause or progress set the phase; None when another report did.
     - progressed: a report that is no start, stop, finish or extrapolation showed the run playing.
     - ended: order of its newest stop or finish.
-    - finish_order, finish_ms: the newest report that finished the run and has not been undone by playing on
-      behind it, and the position that the run is behind of or not.
-    - lows: up to 4 positions it went on from, oldest first, each lower than all that followed it but for small
-      steps; only of runs with sequences.
+    - finishes: up to 8 finishes of the run that nothing newer lies behind of by more than 30 s, oldest first,
+      each further than the one before. None stands: the run is not finished, unless by a command.
+    - lows: up to 8 positions it jumped to and went on from, oldest first, each lower than those after it; only
+      of runs with sequences.
     """
 
     key: int
@@ -89,12 +89,11 @@ class Session:
     position_ms: int | None = None
     phase_order: Order | None = None
     phase: str | None = None
-    phase_inferred: bool = False
+    phase_place_ms: int | None = None
     progressed: bool = False
     ended: Order | None = None
-    finish_order: Order | None = None
-    finish_ms: int | None = None
-    lows: tuple[Low, ...] = ()
+    finishes: tuple[Placed, ...] = ()
+    lows: tuple[Placed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from __future__ import annotations
 from streams.domain.case import ACCEPTED, Case, Outcome, ignored, late
 from streams.domain.draft import Draft, SessionDraft
 from streams.domain.limits import BEHIND_MS, PROOF_MS, PROOF_SPEED_MAX, TIE_MS
-from streams.domain.sessions import say
+from streams.domain.sessions import say, say_finish
 from streams.domain.state import Order, Pending, newer
-from streams.domain.words import Kind, Phase, Reason, Verdict
+from streams.domain.words import Kind, Reason, Verdict
 
 
 def take_over(case: Case, draft: Draft, session: SessionDraft) -> Outcome:
@@ -115,12 +115,10 @@ def _confirm(
 def _become_current(case: Case, draft: Draft, session: SessionDraft, position_ms: int) -> None:
     """The run of this session moves the position from now on; its report sets both of its orders."""
     say(case, session)
-    session.finish_order = None
-    session.finish_ms = None
+    session.finishes = ()
     if case.finishes:
-        finish(draft, session, case.order, position_ms)
-    else:
-        draft.phase = case.phase
+        say_finish(session, case.order, position_ms)
+    draft.phase = case.phase
     if draft.pending_of(session) is not None:
         draft.pending = None
     draft.position_ms = position_ms
@@ -129,11 +127,3 @@ def _become_current(case: Case, draft: Draft, session: SessionDraft, position_ms
     draft.session_id = case.report.session_id
     draft.device_id = case.report.device_id
     draft.happened(case.event_time)
-
-
-def finish(draft: Draft, session: SessionDraft, order: Order, position_ms: int | None) -> None:
-    """This run's report at `order` ends the playthrough at this position."""
-    draft.phase = Phase.FINISHED
-    if session.finish_order is None or newer(order, session.finish_order):
-        session.finish_order = order
-    session.finish_ms = position_ms
