@@ -40,7 +40,7 @@ types: .venv/.dev ## Check types, strictly, in code and tests
 	@$(BIN)/python -m mypy
 
 bench: .venv/.dev ## Measure speed; the last line is JSON
-	@$(BIN)/python -m streams.cli bench $(ARGS)
+	@$(BIN)/python -m tests.benchmarks.engine_bench $(ARGS)
 
 ci: lint types test ## What continuous integration checks
 

@@ -207,10 +207,7 @@ def _rewatch(now: int) -> Iterator[Scene]:
             _native("home", film("w1", 2, "finish", FILM, first + 50 * MINUTE)),
             _native("home", film("w1", 3, "stop", FILM, first + 51 * MINUTE)),
             _native("home", film("w2", 1, "start", 0, second)),
-            *(
-                _native("home", film("w2", 1 + n, "progress", n * 10_000, second + n * 10_000))
-                for n in range(1, 6)
-            ),
+            *(_native("home", film("w2", 1 + n, "progress", n * 10_000, second + n * 10_000)) for n in range(1, 6)),
             _native("home", film("w2", 8, "progress", 80 * MINUTE, second + 80 * MINUTE)),
             _native("home", film("w2", 9, "finish", FILM, second + FILM)),
         ),

@@ -66,9 +66,7 @@ def test_given_a_role_refuses_with_78_nothing_is_retried_and_its_last_lines_are_
 def test_given_stop_every_role_ends_with_its_children_and_the_state_file_is_gone(start: Start, tmp_path: Path) -> None:
     stubborn = "import signal, time; signal.signal(signal.SIGTERM, lambda *_: exit(0)); " + _SLEEPS.partition(" ")[2]
     up = threading.Semaphore(0)
-    supervisor = start(
-        python("a", _SLEEPS), python("b", "import time; " + stubborn), on_line=lambda *_: up.release()
-    )
+    supervisor = start(python("a", _SLEEPS), python("b", "import time; " + stubborn), on_line=lambda *_: up.release())
     for _ in range(2):
         assert up.acquire(timeout=TIMEOUT_S)
     state = tmp_path / "state.json"

@@ -84,7 +84,7 @@ def _maker_of(schema: Any, known: dict[str, Make]) -> Make | None:
     if isinstance(schema, list):
         (inner,) = (branch for branch in schema if branch != "null")
         make = _maker_of(inner, known)
-        return None if make is None else lambda datum: None if datum is None else make(datum)
+        return None if make is None else _unless_none(make)
     if schema["type"] == "array":
         item = _maker_of(schema["items"], known) or _as_it_is
         return lambda datum: tuple(map(item, datum))
@@ -102,6 +102,10 @@ def _maker_of(schema: Any, known: dict[str, Make]) -> Make | None:
         if make is not None:
             turned.append((field["name"], make))
     return record
+
+
+def _unless_none(make: Make) -> Make:
+    return lambda datum: None if datum is None else make(datum)
 
 
 def _as_it_is(datum: Any) -> Any:
