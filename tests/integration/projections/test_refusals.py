@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from projections.log_guard import LogGuard
 from projections.offsets import adopt_log
+from streams.runtime.clock import SystemClock
 from streams.runtime.errors import ConfigurationError
 from streams.runtime.kafka import topic_id
 from tests.integration.projections.world import World, decided_topic, eventually, expect_rows
@@ -77,6 +79,26 @@ def test_a_topic_made_again_under_a_running_projector_stops_it(world: World, ref
     assert "playhead adopt-log playback" in said
     assert world.digests() == before
     assert world.applied() == 100
+
+
+def test_a_batch_whose_topic_was_replaced_before_its_commit_is_not_committed(
+    world: World, unique_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = World(world.settings, decided_topic(unique_name("other")), world.superuser)
+    other.create_topic()
+    events = Household(23).decisions(60)
+    world.produce(events[:30])
+    runner = world.runner()
+    elsewhere = LogGuard(world.settings.kafka, other.topic, "playback", SystemClock())
+    with world.running(runner) as running:
+        world.wait_applied(30)
+        before = world.digests()
+        # From now on whoever asks, after a fetch, is told of another topic.
+        monkeypatch.setattr(runner._guard, "ask", elsewhere.ask)
+        monkeypatch.setattr(runner._guard, "check", lambda positions: None)
+        world.produce(events[30:])
+        assert "deleted and made again" in running.ended_with(ConfigurationError)
+    assert (world.digests(), world.applied()) == (before, 30)
 
 
 def test_a_log_whose_head_was_cut_beyond_us_is_refused_and_adopted_from_its_new_head(world: World) -> None:
