@@ -44,8 +44,7 @@ def demo(
             play = Play(playhead.url, _tokens(playhead.settings))
             console.print(f"\nEverything runs; the API is at {playhead.url}. The evening begins.\n")
             act(play, console, pause)
-            settle(play)
-            epilogue(play, playhead.settings, console)
+            epilogue(play, settle(play), playhead.settings, console)
 
 
 @dataclass(slots=True)
@@ -98,28 +97,30 @@ def act(play: Play, console: Any, pause: float) -> None:
             live.update(_progress_table(play))
 
 
-def settle(play: Play) -> None:
-    """Return when every accepted report has its decision in the read model."""
+def settle(play: Play) -> list[dict[str, Any]]:
+    """What became of every accepted report, once each; returns when all have their decision in the read model."""
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
-    for source, event_id in play.sent:
-        while play.read(source, f"/v1/events/{event_id}") is None:
+    found = []
+    for source, event_id in dict.fromkeys(play.sent):
+        while (explained := play.read(source, f"/v1/events/{event_id}")) is None:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"no decision for report {event_id} after {SETTLE_TIMEOUT_S:.0f} s")
             time.sleep(_POLL_S)
+        found.append(explained)
+    return found
 
 
-def epilogue(play: Play, settings: Any, console: Any) -> None:
+def epilogue(play: Play, explained: list[dict[str, Any]], settings: Any, console: Any) -> None:
     """What each person sees, what was suppressed and why, which caches were told."""
     from rich.table import Table
 
     console.print()
     console.print(_progress_table(play, title="What everyone sees now"))
     fates: Counter[tuple[str, str]] = Counter()
-    for source, event_id in dict.fromkeys(play.sent):
-        explained = play.read(source, f"/v1/events/{event_id}")
-        fates[explained["verdict"], explained["reason"] or ""] += 1
-        if explained["deliveries"] > 1:
-            fates["duplicate", "seen before"] += explained["deliveries"] - 1
+    for event in explained:
+        fates[event["verdict"], event["reason"] or ""] += 1
+        if event["deliveries"] > 1:
+            fates["duplicate", "seen before"] += event["deliveries"] - 1
     table = Table(title="What became of the reports", title_justify="left")
     for column in ("verdict", "reason", "decisions"):
         table.add_column(column)
