@@ -44,6 +44,8 @@ class Cluster:
         self.workers: dict[int, subprocess.Popen[bytes]] = {}
         self.config: dict[str, Any] = {"session_timeout": 6.0, "max_batch": 100}
         self._next: dict[bytes, int] = {}
+        #: Where in its log the current life of a worker begins.
+        self._lives: dict[int, int] = {}
 
     def create_topics(self, *, changelogs: bool = True) -> None:
         topics = [NewTopic(name, self.partitions, 1) for name in (self.a, self.b, self.out, self.dead)]
@@ -84,6 +86,7 @@ class Cluster:
             "a": self.a, "b": self.b, "out": self.out, "dead": self.dead, "config": config, **settings,
         }  # fmt: skip
         with self.log(number).open("ab") as log:
+            self._lives[number] = log.tell()
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.integration.engine.worker"],
                 cwd=REPOSITORY, stdout=log, stderr=log, start_new_session=True,
@@ -110,7 +113,14 @@ class Cluster:
         self.workers[number].wait(30)
 
     def stop(self, number: int, timeout: float = 40.0) -> int:
-        """SIGTERM; return the exit code."""
+        """SIGTERM, once the worker can handle it; return the exit code."""
+
+        def handles_signals() -> bool:
+            return self.workers[number].poll() is not None or b"Ready" in self.log(number).read_bytes()[
+                self._lives[number] :
+            ]
+
+        self.wait("the worker is up", handles_signals)
         self.workers[number].send_signal(signal.SIGTERM)
         return self.exit_code(number, timeout)
 

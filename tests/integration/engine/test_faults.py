@@ -43,11 +43,11 @@ def test_given_no_fault_then_everything_is_processed_once(cluster: Cluster) -> N
 def test_invariants_01_and_02_given_kill_at_every_step_then_nothing_is_lost_or_doubled(cluster: Cluster) -> None:
     # A static member is replaced at once when it returns; a dynamic one only after its session.
     cluster.config["instance_id"] = "one"
-    cluster.produce(6000 * SCALE, poison=0.01)
     killed = -signal.SIGKILL
     for step in FAILPOINTS * SCALE:
         if step == "restoring":
             continue  # there is nothing to replay yet: see below
+        cluster.produce(800, poison=0.01)  # at least 8 batches: 4 partitions of 2 topics
         if step == "revoked_midway":
             cluster.start(die={"at": step, "after": 1})
             cluster.wait_progress(200)
@@ -86,8 +86,9 @@ def test_invariant_03_given_a_zombie_then_its_transaction_is_refused(cluster: Cl
     frozen.send_signal(signal.SIGCONT)
     cluster.produce(500)
     cluster.wait_drained(revive=True)
-    for number in (0, 1):
-        assert cluster.stop(number) == EXIT_CLEAN, cluster.tail()
+    # What the zombie meets first is a matter of luck: the loss of its partitions, or being fenced.
+    assert cluster.stop(0) in (EXIT_CLEAN, EXIT_CRASH), cluster.tail()
+    assert cluster.stop(1) == EXIT_CLEAN, cluster.tail()
     assert cluster.violations() == [], cluster.tail()
     assert cluster.store_violations() == [], cluster.tail()
 
