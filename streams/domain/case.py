@@ -109,9 +109,9 @@ class Case:
     @property
     def is_near_start(self) -> bool:
         """The report itself says that it is near the start; an empty start does."""
-        if self.position_ms is None:
+        if self.target is None:
             return self.is_empty_start
-        return near_start(self.position_ms, self.duration_ms)
+        return near_start(self.target, self.duration_ms)
 
     def near_start(self, position_ms: int) -> bool:
         return near_start(position_ms, self.duration_ms)

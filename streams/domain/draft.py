@@ -93,6 +93,7 @@ class Draft:
     last_played_at: int | None
     event_time: int
     command_time: int | None
+    command_id: int | None
     current_key: int | None
     current_run: int
     session_id: str | None
@@ -125,6 +126,7 @@ class Draft:
             last_played_at=s.last_played_at,
             event_time=s.event_time,
             command_time=s.command_time,
+            command_id=s.command_id,
             current_key=s.current_key,
             current_run=s.current_run,
             session_id=s.session_id,
@@ -157,6 +159,7 @@ class Draft:
             last_played_at=self.last_played_at,
             event_time=self.event_time,
             command_time=self.command_time,
+            command_id=self.command_id,
             current_key=self.current_key,
             current_run=self.current_run,
             session_id=self.session_id,
@@ -175,7 +178,7 @@ class Draft:
     @property
     def is_blank(self) -> bool:
         """Nothing was accepted yet: "no state yet" in the rules."""
-        return self.event_time == 0
+        return self.event_time == 0 and self.current_key is None and self.command_time is None
 
     @property
     def is_finished(self) -> bool:
@@ -219,22 +222,9 @@ class Draft:
     def repair_clocks(self, times: Times) -> bool:
         """Bring every time beyond `times.latest` back; whether there was one.
 
-        A server that once booted in 2036 must not make everything late for ten years. No time of the state is
-        newer than those looked at first.
+        A server that once booted in 2036 must not make everything late for ten years.
         """
-        latest = times.latest
-        if self.event_time <= latest and not any(
-            time is not None and time > latest
-            for time in (
-                self.command_time,
-                self.evicted_before,
-                self.epoch_started_at,
-                self.last_played_at,
-                None if self.pending is None else self.pending.event_time,
-                None if self.conflict is None else self.conflict.event_time,
-                *(session.event_time for session in self.sessions),
-            )
-        ):
+        if self._newest_time() <= times.latest:
             return False
         mended = times.repaired
         self.event_time = mended(self.event_time)
@@ -257,6 +247,24 @@ class Draft:
             c = self.conflict
             self.conflict = Conflict(c.key, c.device_id, c.session_id, c.position_ms, mended(c.event_time))
         return True
+
+    def _newest_time(self) -> int:
+        """No time kept here is newer: all others belong to a report that one of these counts."""
+        newest = max(
+            self.event_time,
+            self.command_time or 0,
+            self.evicted_before or 0,
+            self.epoch_started_at or 0,
+            self.last_played_at or 0,
+        )
+        for session in self.sessions:
+            if session.event_time > newest:
+                newest = session.event_time
+        if self.pending is not None and self.pending.event_time > newest:
+            newest = self.pending.event_time
+        if self.conflict is not None and self.conflict.event_time > newest:
+            newest = self.conflict.event_time
+        return newest
 
 
 def _mended(time: int | None, times: Times) -> int | None:

@@ -30,6 +30,7 @@ def join(a: State, b: State) -> State:
     if a == b:
         return a
     newest = max(a, b, key=_rank)
+    ordered = max(a, b, key=_command_rank)
     media = min(a.media, b.media)
     totals = _totals(a)
     for name, (plays, listened) in _totals(b).items():
@@ -51,7 +52,8 @@ def join(a: State, b: State) -> State:
         counted=newest.counted,
         last_played_at=_latest(a.last_played_at, b.last_played_at),
         event_time=newest.event_time,
-        command_time=_latest(a.command_time, b.command_time),
+        command_time=ordered.command_time,
+        command_id=ordered.command_id,
         current_key=newest.current_key,
         current_run=newest.current_run,
         session_id=newest.session_id,
@@ -102,6 +104,10 @@ def _rank(state: State) -> _Rank:
         None if state.conflict is None else _conflict_rank(state.conflict),
         state.event_ids,
     )
+
+
+def _command_rank(state: State) -> _Rank:
+    return _ordered(state.command_time, state.command_id)
 
 
 def _sessions(a: tuple[Session, ...], b: tuple[Session, ...]) -> tuple[Session, ...]:

@@ -92,6 +92,8 @@ def decide(state: State | None, report: Report, policy: Policy = PLAYTHROUGH) ->
         outcome = ignored(Reason.ECHO)
     elif case.kind in COMMANDS:
         outcome, play = obey(case, draft)
+        if outcome is ACCEPTED:
+            draft.command_id = id_hash
     else:
         if known is not None and opens_run(session, case.kind, case.order):
             open_run(session, case.order)
@@ -103,8 +105,10 @@ def decide(state: State | None, report: Report, policy: Policy = PLAYTHROUGH) ->
 
 
 def _seen(case: Case, state: State, known: Session | None, id_hash: int | None) -> Reason | None:
-    """Rule 1."""
-    if id_hash is not None and (id_hash in state.event_ids or id_hash in state.merged_ids):
+    """Rule 1. The newest command is known beyond the ring: nothing else would make its repetition late."""
+    if id_hash is not None and (
+        id_hash in state.event_ids or id_hash in state.merged_ids or id_hash == state.command_id
+    ):
         return Reason.SAME_EVENT_ID
     if known is not None and case.order.sequence is not None and has_seen(known, case.order.sequence):
         return Reason.SAME_SEQUENCE

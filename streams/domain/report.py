@@ -100,13 +100,10 @@ def text_problem(name: str, text: str) -> Rejected | None:
     """Why this text cannot be an id: NUL, a lone surrogate, or more than 256 bytes of UTF-8."""
     if "\0" in text:
         return Rejected(Reason.INVALID_TEXT, f"{name} holds NUL")
-    if text.isascii():
-        size = len(text)
-    else:
-        try:
-            size = len(text.encode())
-        except UnicodeEncodeError:
-            return Rejected(Reason.INVALID_TEXT, f"{name} holds a lone surrogate")
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError:
+        return Rejected(Reason.INVALID_TEXT, f"{name} holds a lone surrogate")
     if size > ID_BYTES_MAX:
         return Rejected(Reason.ID_TOO_LONG, f"{name} is over {ID_BYTES_MAX} bytes")
     return None

@@ -238,11 +238,11 @@ def _undoes_the_finish(case: Case, draft: Draft, session: SessionDraft, *, in_or
 
     In order there is one, at the stored position. Those out of order are needed to find the same end.
     """
-    if case.position_ms is None:
+    if case.target is None:
         return False
     if not session.finishes:  # finished by a command
-        return in_order and case.position_ms < draft.position_ms - BEHIND_MS
-    left = finishes_left(session, case.order, case.position_ms)
+        return in_order and case.target < draft.position_ms - BEHIND_MS
+    left = finishes_left(session, case.order, case.target)
     if case.order.sequence is None:  # nothing is proven yet
         return in_order and not left
     session.finishes = left
@@ -256,7 +256,7 @@ def _reopen(case: Case, draft: Draft, session: SessionDraft) -> Outcome:
         draft.position_ms = session.position_ms
     session.finishes = ()
     if case.finishes:
-        say_finish(session, case.order, case.position_ms or 0)
+        say_finish(session, case.order, draft.position_ms if case.target is None else case.target)
     else:
         draft.phase = Phase(session.phase) if session.phase not in (None, Phase.FINISHED) else Phase.PLAYING
     draft.happened(case.event_time)
@@ -273,7 +273,7 @@ def _another_run_after_finish(case: Case, draft: Draft, session: SessionDraft) -
         return late(Reason.OLDER_THAN_STATE)
     if not case.trusted:
         return _untrusted_after_finish(case, draft)
-    behind = case.position_ms is not None and case.position_ms < draft.position_ms - BEHIND_MS
+    behind = case.target is not None and case.target < draft.position_ms - BEHIND_MS
     if draft.pending_of(session) is not None or behind or case.is_near_start:
         return needs_intent(case, draft, session)
     return ignored(Reason.AFTER_FINISH)

@@ -184,22 +184,24 @@ def keep(draft: Draft, session: SessionDraft, *, known: bool) -> bool:
     """
     frozen = session.freeze()
     if known:
-        sessions = tuple(frozen if kept.key == frozen.key else kept for kept in draft.sessions)
+        sessions = tuple([frozen if kept.key == frozen.key else kept for kept in draft.sessions])
     else:
         sessions = (*draft.sessions, frozen)
+    placed = True
     while len(sessions) > SESSIONS_MAX:
         victim = _oldest(draft, sessions)
-        if victim is None:
-            break
-        sessions = tuple(kept for kept in sessions if kept.key != victim.key)
-        if victim is frozen and not known:
-            break
-        draft.evicted_before = max(draft.evicted_before or victim.event_time, victim.event_time)
+        sessions = tuple([kept for kept in sessions if kept is not victim])
+        placed = placed and victim is not frozen
+        if victim is not frozen or known:
+            draft.evicted_before = max(draft.evicted_before or victim.event_time, victim.event_time)
     draft.sessions = sessions
-    return any(kept is frozen for kept in sessions)
+    return placed
 
 
-def _oldest(draft: Draft, sessions: tuple[Session, ...]) -> Session | None:
+def _oldest(draft: Draft, sessions: tuple[Session, ...]) -> Session:
+    """Of more than 8 at most two are protected, so there is one."""
     pending = draft.pending.key if draft.pending is not None else None
-    evictable = [kept for kept in sessions if kept.key not in (draft.current_key, pending)]
-    return min(evictable, key=lambda kept: kept.event_time, default=None)
+    return min(
+        (kept for kept in sessions if kept.key not in (draft.current_key, pending)),
+        key=lambda kept: kept.event_time,
+    )

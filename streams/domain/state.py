@@ -135,9 +135,10 @@ class Conflict:
 class State:
     """All that is kept for one user and media.
 
-    - event_time 0: nothing was accepted yet, the state is memory only ("no state yet" to the rules).
+    - event_time is 0 until something is accepted; until then the state is memory only ("no state yet").
     - epoch counts from 1; epoch_started_at None for the first: no lower bound.
     - counted: a play was counted in this epoch. played: the person's flag, kept over epochs.
+    - command_time, command_id: event time and event-id hash of the newest command that was obeyed.
     - current_key, current_run: the run that last moved the position; current_key None: no run is current.
       session_id and device_id are its ids as shown.
     - sessions: at most 8 after a decision, in the order they became known (a join may leave more).
@@ -163,6 +164,7 @@ class State:
     last_played_at: int | None = None
     event_time: int = 0
     command_time: int | None = None
+    command_id: int | None = None
     current_key: int | None = None
     current_run: int = 0
     session_id: str | None = None

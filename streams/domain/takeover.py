@@ -5,8 +5,8 @@ Readings:
   or a step back before it, begins another stretch. So a jump is never counted as playing.
 - 30 s really played is proof even where it ends within 30 s of a finished media's position, when it began near
   the start: without this nothing shorter than a minute and a half could ever be heard again.
-- A finish counts as a stop here: proof or no_intent. A stop of a run that was never pending leaves the
-  candidate of another run alone.
+- A finish before proof is pending like any report but a stop, and counts its play. A stop of a run that was
+  never pending leaves the candidate of another run alone.
 - A report of the pending run older than its newest one stays pending and changes nothing.
 - A run that takes over never lowers the position, not even by a seek within the 30 s.
 """
@@ -62,7 +62,7 @@ def needs_intent(case: Case, draft: Draft, session: SessionDraft) -> Outcome:
         return _confirm(case, draft, session, pending, place, began_at=place)
     if proven:
         return _confirm(case, draft, session, pending, place, began_at=playing_from)
-    if case.kind in (Kind.STOP, Kind.FINISH):
+    if case.kind is Kind.STOP:
         if pending is not None:
             draft.pending = None
         return ignored(Reason.NO_INTENT)
