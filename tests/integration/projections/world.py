@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from psycopg import sql
 from psycopg.rows import dict_row
@@ -72,6 +73,7 @@ class World:
     superuser: str
 
     def __post_init__(self) -> None:
+        self.lost: list[str] = []
         self.contract = Contract(SchemaIds(), registry=None)
         self.producer = Producer(
             {
@@ -79,6 +81,8 @@ class World:
                 "enable.idempotence": True,
                 "linger.ms": 2,
                 "message.max.bytes": 2_000_000,
+                # A topic's limit holds for whole batches.
+                "batch.size": 100_000,
             },
             logger=logging.getLogger("librdkafka.test"),
         )
@@ -86,7 +90,15 @@ class World:
     # --- the log
 
     def create_topic(self, partitions: int | None = None) -> None:
-        apply_topics(self.settings.kafka, [replace(self.topic, partitions=partitions or self.topic.partitions)])
+        count = partitions or self.topic.partitions
+        apply_topics(self.settings.kafka, [replace(self.topic, partitions=count)])
+
+        def known() -> bool:
+            found = self.producer.list_topics(self.topic.name, timeout=10).topics[self.topic.name].partitions
+            return len(found) == count and all(partition.leader >= 0 for partition in found.values())
+
+        # Until then the producer fails records of partitions it has not heard of.
+        eventually(known, "every partition has a leader the producer knows")
 
     def delete_topic(self) -> None:
         admin = AdminClient(self.settings.kafka.client())
@@ -112,17 +124,27 @@ class World:
     def produce(self, events: Iterable[PlaybackDecided]) -> None:
         for event in events:
             self.put(key_of(event), self.contract.encode(event), partition_for(event), flush=False)
-        assert self.producer.flush(30) == 0
+        self._flush()
 
     def put(self, key: bytes | None, value: bytes | None, partition: int, *, flush: bool = True) -> None:
         while True:
             try:
-                self.producer.produce(self.topic.name, key=key, value=value, partition=partition)
+                self.producer.produce(
+                    self.topic.name, key=key, value=value, partition=partition, on_delivery=self._delivered
+                )
                 break
             except BufferError:
                 self.producer.poll(0.1)
         if flush:
-            assert self.producer.flush(30) == 0
+            self._flush()
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            self.lost.append(error.name())
+
+    def _flush(self) -> None:
+        assert self.producer.flush(60) == 0
+        assert not self.lost, Counter(self.lost)
 
     def dead_letters(self) -> list[DeadLetter]:
         """Those of this world's topic."""
