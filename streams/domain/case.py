@@ -133,6 +133,7 @@ class Case:
             and not self.finishes
             and session.phase == Phase.PAUSED
             and self.position_ms == session.phase_place_ms
+            and self._follows_directly(session)
         )
         self.phase = self._phase()
 
@@ -147,6 +148,11 @@ class Case:
             and self.trusted
             and self.position_ms >= self.played_at
         )
+
+    def _follows_directly(self, session: SessionDraft) -> bool:
+        """No report of the session is known to be missing right before this one."""
+        sequence = self.order.sequence
+        return sequence is None or session.seen_high is None or sequence == session.seen_high + 1
 
     def _believes_played(self, session: SessionDraft) -> bool:
         """Whether a stop's claim of completion is believed.

@@ -3,7 +3,8 @@
 Readings:
 - A finish without a position moves the position to the duration, where it "stands".
 - A seek says that the run is playing. A progress at the very place where the run was paused says nothing of
-  the phase (the heartbeat of a paused player), and the pause right before it is believed when it comes late.
+  the phase (the heartbeat of a paused player), unless a report between them is missing by sequence; and the
+  pause right before it is believed when it comes late.
 - A failed report of any kind keeps the position, plays nothing and finishes nothing. Its phase is `stopped`.
 - Rule 5 "without moving anything": a failed, empty or extrapolated report of another run is accepted for its
   own session only. It never becomes a conflict. The same holds for a pause or resume that has no place at all.

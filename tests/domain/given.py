@@ -2,8 +2,8 @@
 
     given(progress(600), progress(700, at=60)).when(seek(10, at=70)).then("accepted", position_ms=10_000)
 
-A report names its session by `run` (default "tv"); `at` is both occurred_at and received_at unless those are
-given. Nothing is numbered: pass `seq` for a sequence.
+A report names its session by `run` (default "tv"); `at` is when it happened. All are received ten days later, so
+that any order of arrival is a plain one. Nothing is numbered: pass `seq` for a sequence.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streams.domain.report import Report
 from streams.domain.state import State, shown
 
 NOON = 1_772_366_400_000
-HOUR = 3600
+RECEIVED = NOON + 10 * 24 * 3600 * 1000
 MOVIE = 7200
 
 
@@ -45,7 +45,7 @@ def report(
         "duration_ms": None if duration is None else round(duration * 1000),
         "media_kind": media_kind,
         "occurred_at": NOON + round(at * 1000),
-        "received_at": NOON + round(at * 1000),
+        "received_at": RECEIVED,
         **more,
     }
     return Report(**fields)

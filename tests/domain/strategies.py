@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from streams.domain.report import Report
-from tests.domain.given import NOON, report
+from tests.domain.given import report
 
 PLAYBACK = ("start", "progress", "pause", "resume", "seek", "stop", "finish")
 COMMANDS = ("mark_played", "mark_unplayed", "set_position", "clear_position")
@@ -61,13 +61,19 @@ def one_run(draw: st.DrawFn) -> list[Report]:
     """Reports of one run in order: sequences, no gap of 30 min, no start after a stop or finish.
 
     None is automated, failed or empty, none returns near the start after a finish, and no progress stays at the
-    place of a pause before it (its phase is then a matter of the reports between).
+    place of a pause before it (its phase is then a matter of the reports between). Positions differ by more
+    than a step of playing (10 s): what a run remembers of itself is no finer.
     """
-    media_kind, duration = draw(st.sampled_from([("video", 7200), ("music", 240), ("audiobook", 7200), ("video", None)]))
+    media_kind, duration = draw(
+        st.sampled_from([("video", 7200), ("music", 240), ("audiobook", 7200), ("video", None)])
+    )
     near = min(60, (duration or 7200) // 20)
     high = 7200 if duration is None else duration
-    band = [high * 9 // 10 - 31, high * 9 // 10 - 5, high * 9 // 10, high - 41, high - 11, high - 10, high - 5]
-    place = st.one_of(st.integers(near + 1, high), st.sampled_from([p for p in band if p > near]))
+    band = [high * 9 // 10 - 31, high * 9 // 10 - 19, high * 9 // 10, high - 41, high - 11, high]
+    place = st.one_of(
+        st.integers(near // 12 + 1, high // 12).map(lambda twelfth: twelfth * 12),
+        st.sampled_from([p for p in band if p > near]),
+    )
     run, at, seq, ended, paused_at = [], 0, 0, False, None
     for _ in range(draw(st.integers(1, 9))):
         at += draw(st.integers(1, 1799))
@@ -91,7 +97,6 @@ def one_run(draw: st.DrawFn) -> list[Report]:
                 event_id=f"e{seq}",
                 played=played or None,
                 listened_ms=draw(st.none() | st.integers(0, at * 1000)),
-                received_at=NOON + 1_000_000_000,
             )
         )
     return run
