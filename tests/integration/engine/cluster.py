@@ -157,8 +157,9 @@ class Cluster:
             assert time.monotonic() < deadline, f"{what}: not within {timeout} s\n{self.tail()}"
             time.sleep(0.1)
 
-    def wait_progress(self, records: int, timeout: float = 60.0) -> None:
-        goal = self.progressed() + records
+    def wait_progress(self, records: int, timeout: float = 60.0, *, since: int | None = None) -> None:
+        """Wait for ``records`` to be committed, counted from ``since`` or from now."""
+        goal = (self.progressed() if since is None else since) + records
         self.wait(f"{records} more records", lambda: self.progressed() >= goal, timeout)
 
     def wait_drained(self, timeout: float = 90.0, *, revive: bool = False) -> None:

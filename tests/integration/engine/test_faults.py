@@ -64,12 +64,12 @@ def test_invariants_01_and_02_given_kill_at_every_step_then_nothing_is_lost_or_d
 
 
 def test_given_random_kills_of_three_workers_then_nothing_is_lost_or_doubled(cluster: Cluster) -> None:
-    cluster.produce(1000)
     for number in range(3):
         cluster.start(number, slow={"table_written": 0.02})
-    cluster.produce(8000 * SCALE, poison=0.005)
     for _ in range(3 * SCALE):
-        cluster.wait_progress(500)
+        committed = cluster.progressed()
+        cluster.produce(3000, poison=0.005)
+        cluster.wait_progress(500, since=committed)
         victim = cluster.random.randrange(3)
         cluster.kill(victim)
         cluster.start(victim, slow={"table_written": 0.02})
