@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.domain.given import Story, command, finish, given, progress, start
 
 
 def restarted(**more: int) -> Story:
     """A film at 40 min, begun again an hour later on the phone: epoch 2 started at 3600."""
-    phone = {"run": "phone"}
+    phone: dict[str, Any] = {"run": "phone"}
     return given(
         progress(2400, at=0, seq=1),
         start(0, at=3600, **phone),

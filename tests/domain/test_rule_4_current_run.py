@@ -167,10 +167,10 @@ def test_played_on_another_kind_is_not_asked() -> None:
 
 def test_heartbeat_of_a_paused_player_does_not_raise_event_time() -> None:
     story = given(progress(600), pause(610, at=10))
-    assert story.state is not None
+    paused_at = story.last.event_time
     for beat in (progress(610, at=40), progress(610, at=70), pause(610, at=100)):
-        story = story.when(beat).then("accepted", phase="paused", event_time=story.state.event_time)
-    story.when(progress(620, at=110)).then("accepted", phase="playing", event_time=story.state.event_time + 100_000)
+        story = story.when(beat).then("accepted", phase="paused", event_time=paused_at)
+    story.when(progress(620, at=110)).then("accepted", phase="playing", event_time=paused_at + 100_000)
 
 
 def test_progress_at_the_place_of_a_pause_plays_when_a_report_between_is_missing() -> None:

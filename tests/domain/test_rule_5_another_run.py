@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from streams.domain.policy import FURTHEST
@@ -19,7 +21,7 @@ from tests.domain.given import (
     stop,
 )
 
-PHONE = {"run": "phone"}
+PHONE: dict[str, Any] = {"run": "phone"}
 
 
 def tv_at(position: float, at: float = 0) -> Story:

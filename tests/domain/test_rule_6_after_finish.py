@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.domain.given import Story, command, finish, given, pause, progress, resume, seek, start, stop
 
-PHONE = {"run": "phone"}
+PHONE: dict[str, Any] = {"run": "phone"}
 
 
 def finished(seq: int | None = None) -> Story:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.domain.given import Story, command, finish, given, pause, progress, resume, seek, start, stop
 
-PHONE = {"run": "phone"}
+PHONE: dict[str, Any] = {"run": "phone"}
 
 
 def candidate(position: float = 600, stored: float = 2400) -> Story:
@@ -112,7 +114,7 @@ def test_player_that_loads_after_a_finish_is_ignored() -> None:
 
 
 def test_short_track_can_be_heard_again() -> None:
-    song = {"duration": 55, "media_kind": "music"}
+    song: dict[str, Any] = {"duration": 55, "media_kind": "music"}
     story = given(finish(55, **song), start(0, at=600, **PHONE, **song), progress(28, at=628, **PHONE, **song))
     story = story.then("pending").when(progress(31, at=631, **PHONE, **song)).then("accepted", epoch=2)
     story.when(finish(55, at=655, **PHONE, **song)).then("accepted", play_count=2)
@@ -155,7 +157,7 @@ def test_extrapolation_proves_nothing() -> None:
 
 
 def test_finish_after_really_playing_from_the_start_is_a_second_play() -> None:
-    song = {"duration": 240, "media_kind": "music"}
+    song: dict[str, Any] = {"duration": 240, "media_kind": "music"}
     story = given(finish(**song), start(at=86_400, run="phone", **song)).then("pending")
     story.when(finish(at=86_640, run="phone", **song)).then("accepted", epoch=2, play_count=2, phase="finished")
 
