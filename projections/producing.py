@@ -33,6 +33,9 @@ class Outlet:
             **kafka.client(),
             "acks": "all",
             "enable.idempotence": True,
+            # With more, a new partition can lose records it acknowledged: its first batch fails (no leader yet), the
+            # second is taken as the producer's beginning, and the first, sent again, then counts as a duplicate.
+            "max.in.flight.requests.per.connection": 1,
             "linger.ms": 1,
             "compression.type": "lz4",
             "delivery.timeout.ms": int(DELIVERY_TIMEOUT_S * 1000),
@@ -56,11 +59,13 @@ class Outlet:
         errors: list[KafkaError] = []
         left = len(records)
 
-        def delivered(error: KafkaError | None, _: Message) -> None:
+        def delivered(error: KafkaError | None, message: Message) -> None:
             nonlocal left
-            left -= 1
             if error is not None:
                 errors.append(error)
+            # "Delivered" without an offset is Kafka's "duplicate": nobody knows where that record is.
+            if error is not None or message.offset() is not None:
+                left -= 1
 
         try:
             for record in records:

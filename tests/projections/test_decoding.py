@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.abc import Traversable
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -101,3 +103,19 @@ def test_while_only_an_absent_registry_could_tell_nothing_is_poison() -> None:
     worker = Decoder(PlaybackProjection(), Waiting(SchemaIds(), registry=None), FakeClock())
     with pytest.raises(Unavailable):
         worker.decode([message(key_of(EVENT), CONTRACT.encode(EVENT))], POSITIONS)
+
+
+GARBAGE = sorted(files("schemas").joinpath("examples", "garbage").iterdir(), key=lambda entry: entry.name)
+
+
+@pytest.mark.parametrize("entry", GARBAGE, ids=lambda entry: entry.name)
+def test_every_piece_of_garbage_becomes_a_letter_of_its_cause(entry: Traversable) -> None:
+    data = entry.read_bytes()
+    worker = decoder()
+    decoded = worker.decode([message(b"k", data)], POSITIONS)
+    assert decoded.records == []
+    [poison] = decoded.poison
+    letter = worker.letter(poison, "topic-id", "projection.playback")
+    assert letter.value == data
+    assert letter.cause_class == entry.name.partition("--")[0]
+    assert CONTRACT.decode(worker.record_of(letter).value) == letter

@@ -79,6 +79,8 @@ class World:
             {
                 **self.settings.kafka.client(),
                 "enable.idempotence": True,
+                # As in projections.producing: a new partition could lose acknowledged records.
+                "max.in.flight.requests.per.connection": 1,
                 "linger.ms": 2,
                 "message.max.bytes": 2_000_000,
                 # A topic's limit holds for whole batches.
@@ -138,9 +140,9 @@ class World:
         if flush:
             self._flush()
 
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            self.lost.append(error.name())
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None or message.offset() is None:
+            self.lost.append(error.name() if error else "no offset")
 
     def _flush(self) -> None:
         assert self.producer.flush(60) == 0
