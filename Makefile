@@ -29,7 +29,8 @@ test-fast: .venv/.dev ## Run the tests that need no services
 	@$(BIN)/python -m pytest -m "not services and not faults" $(ARGS)
 
 faults: .venv/.dev ## Run the tests that kill, freeze and stop processes
-	@$(BIN)/python -m pytest -m faults $(ARGS)
+	@PLAYHEAD_FAULT_REPORTS=50000 PLAYHEAD_FAULT_COUNT=14 PLAYHEAD_POSTGRES_AWAY_S=30 ENGINE_FAULTS_SCALE=3 \
+		$(BIN)/python -m pytest -m faults -s $(ARGS)
 
 lint: .venv/.dev ## Check style, format and who imports whom
 	@$(BIN)/python -m ruff check .
