@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from schemas.codec.avro_codec import _TEXTS
+from schemas.codec.events import LIMITS
 from schemas.events import EVENTS, Conflict, Event, Pending, SourcePosition
-from schemas.limits import ID_BYTES_MAX, NOTES_MAX, TEXT_BYTES_MAX
+from schemas.limits import NOTES_MAX
 from schemas.versions import newest
 
 _NESTED = {"SourcePosition": SourcePosition, "Pending": Pending, "Conflict": Conflict}
@@ -33,7 +33,7 @@ def _of(name: str, schema: Any) -> st.SearchStrategy[Any]:
     match schema:
         case "string":
             # Short ones mostly; the limits are reached by the golden examples.
-            return text(24) | text(TEXT_BYTES_MAX if name in _TEXTS else ID_BYTES_MAX)
+            return text(24) | text(LIMITS.bytes_max(name))
         case "int":
             return st.integers(-(1 << 31), (1 << 31) - 1)
         case "long":

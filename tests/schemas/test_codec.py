@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import avro.io
@@ -15,7 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.codec import WIRE_HEADER_BYTES, Codec, schema_id_of
-from schemas.codec.avro_codec import decode_body
+from schemas.codec.compiled import Implementation
+from schemas.codec.events import LIMITS, PLAN
+from schemas.codec.plan import Coded, Plan
 from schemas.errors import BadMagic, ContractError, InvalidValue, TooLarge, TrailingBytes, Truncated, UnknownSchemaId
 from schemas.events import EVENTS, CacheInvalidated, DeadLetter, Event, PlaybackReported
 from schemas.golden import Example, examples
@@ -23,9 +26,9 @@ from schemas.ids import SchemaIds
 from schemas.limits import ID_BYTES_MAX, NOTES_MAX, TEXT_BYTES_MAX
 from schemas.topics import DEAD_LETTER_BYTES_MAX
 from schemas.versions import newest, versions
+from tests.schemas.implementations import IMPLEMENTATIONS, coders_of
 from tests.schemas.strategies import events
 
-CODEC = Codec(SchemaIds())
 REPORT = PlaybackReported(
     event_id="e", correlation_id="c", source_id="s", received_at=1, user_ref="u", media_id="m", kind="progress"
 )
@@ -43,6 +46,13 @@ STALE = CacheInvalidated(
 all_examples = pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
 
 
+@pytest.fixture(scope="module", params=IMPLEMENTATIONS)
+def codec(request: pytest.FixtureRequest) -> Codec:
+    implementation: Implementation = request.param
+    coders_of(PLAN, implementation)
+    return Codec(SchemaIds(), implementation)
+
+
 def as_avro(event: Event) -> dict[str, Any]:
     """The event as both Avro libraries read it."""
     return {
@@ -51,14 +61,14 @@ def as_avro(event: Event) -> dict[str, Any]:
 
 
 @all_examples
-def test_an_example_decodes_to_its_event(example: Example) -> None:
-    assert CODEC.decode(example.wire) == example.event
+def test_an_example_decodes_to_its_event(codec: Codec, example: Example) -> None:
+    assert codec.decode(example.wire) == example.event
 
 
 @all_examples
-def test_the_newest_version_is_written_byte_for_byte_as_its_example(example: Example) -> None:
+def test_the_newest_version_is_written_byte_for_byte_as_its_example(codec: Codec, example: Example) -> None:
     if example.schema is newest(example.schema.event):
-        assert CODEC.encode(example.event) == example.wire
+        assert codec.encode(example.event) == example.wire
 
 
 @all_examples
@@ -70,23 +80,23 @@ def test_fastavro_and_avro_agree_on_an_example(example: Example) -> None:
 
 
 @given(events())
-def test_any_event_comes_back_equal(event: Event) -> None:
-    assert CODEC.decode(CODEC.encode(event)) == event
+def test_any_event_comes_back_equal(codec: Codec, event: Event) -> None:
+    assert codec.decode(codec.encode(event)) == event
 
 
 @given(events())
 @settings(max_examples=50)
-def test_avro_writes_the_same_bytes(event: Event) -> None:
+def test_avro_writes_the_same_bytes(codec: Codec, event: Event) -> None:
     schema = avro.schema.parse(newest(type(event).__name__).text)
     out = BytesIO()
     avro.io.DatumWriter(schema).write(as_avro(event), avro.io.BinaryEncoder(out))
-    assert CODEC.encode(event)[WIRE_HEADER_BYTES:] == out.getvalue()
+    assert codec.encode(event)[WIRE_HEADER_BYTES:] == out.getvalue()
 
 
 @given(events(), st.data())
 @settings(max_examples=300)
-def test_mutated_bytes_decode_or_raise_a_contract_error(event: Event, data: st.DataObject) -> None:
-    wire = bytearray(CODEC.encode(event))
+def test_mutated_bytes_decode_or_raise_a_contract_error(codec: Codec, event: Event, data: st.DataObject) -> None:
+    wire = bytearray(codec.encode(event))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, max(0, len(wire) - 1)))
         match data.draw(st.sampled_from(["flip", "set", "cut", "insert", "repeat"])):
@@ -100,39 +110,39 @@ def test_mutated_bytes_decode_or_raise_a_contract_error(event: Event, data: st.D
                 wire[at:at] = data.draw(st.binary(max_size=12))
             case _:
                 wire[at:at] = wire[: data.draw(st.integers(0, 40))]
-    assert_an_event_or_a_contract_error(bytes(wire))
+    assert_an_event_or_a_contract_error(codec, bytes(wire))
 
 
 @given(st.sampled_from(versions()), st.binary(max_size=200))
 @settings(max_examples=300)
-def test_random_bodies_decode_or_raise_a_contract_error(schema: Any, body: bytes) -> None:
-    assert_an_event_or_a_contract_error(b"\0" + schema.pinned_id.to_bytes(4, "big") + body)
+def test_random_bodies_decode_or_raise_a_contract_error(codec: Codec, schema: Any, body: bytes) -> None:
+    assert_an_event_or_a_contract_error(codec, b"\0" + schema.pinned_id.to_bytes(4, "big") + body)
 
 
 @pytest.mark.parametrize("event", sorted(EVENTS))
-def test_every_single_bit_flip_of_an_example_decodes_or_raises_a_contract_error(event: str) -> None:
+def test_every_single_bit_flip_of_an_example_decodes_or_raises_a_contract_error(codec: Codec, event: str) -> None:
     wire = next(example.wire for example in examples() if example.name == f"{event}/v1/full")
     for bit in range(len(wire) * 8):
         flipped = bytearray(wire)
         flipped[bit // 8] ^= 1 << bit % 8
-        assert_an_event_or_a_contract_error(bytes(flipped))
+        assert_an_event_or_a_contract_error(codec, bytes(flipped))
 
 
 @all_examples
-def test_every_shorter_piece_of_an_example_is_refused(example: Example) -> None:
+def test_every_shorter_piece_of_an_example_is_refused(codec: Codec, example: Example) -> None:
     wire = example.wire
     for length in range(0, len(wire), max(1, len(wire) // 200)):
         with pytest.raises((BadMagic, Truncated)):
-            CODEC.decode(wire[:length])
+            codec.decode(wire[:length])
 
 
-def assert_an_event_or_a_contract_error(wire: bytes) -> None:
+def assert_an_event_or_a_contract_error(codec: Codec, wire: bytes) -> None:
     try:
-        event = CODEC.decode(wire)
+        event = codec.decode(wire)
     except ContractError:
         return
     # What was taken can be written again: no value outside the contract slipped through.
-    assert CODEC.decode(CODEC.encode(event)) == event
+    assert codec.decode(codec.encode(event)) == event
 
 
 DECIDED = next(example.event for example in examples() if example.name == "PlaybackDecided/v1/minimal")
@@ -160,56 +170,72 @@ DECIDED = next(example.event for example in examples() if example.name == "Playb
     ],
     ids=lambda value: value if isinstance(value, str) and value.isidentifier() and len(value) < 20 else "",
 )
-def test_an_event_outside_the_limits_is_not_written(event: Event, field: str, value: object) -> None:
+def test_an_event_outside_the_limits_is_not_written(codec: Codec, event: Event, field: str, value: object) -> None:
     wrong: dict[str, Any] = {field: value}
     with pytest.raises(InvalidValue):
-        CODEC.encode(dataclasses.replace(event, **wrong))
+        codec.encode(dataclasses.replace(event, **wrong))
 
 
-def test_an_event_larger_than_its_topic_takes_is_neither_written_nor_read() -> None:
+def test_an_event_larger_than_its_topic_takes_is_neither_written_nor_read(codec: Codec) -> None:
     letter = next(e.event for e in examples() if e.name == "DeadLetter/v1/minimal")
     assert isinstance(letter, DeadLetter)
     fits = dataclasses.replace(letter, value=bytes(DEAD_LETTER_BYTES_MAX - 500))
-    assert CODEC.decode(CODEC.encode(fits)) == fits
+    assert codec.decode(codec.encode(fits)) == fits
     with pytest.raises(TooLarge):
-        CODEC.encode(dataclasses.replace(letter, value=bytes(DEAD_LETTER_BYTES_MAX)))
+        codec.encode(dataclasses.replace(letter, value=bytes(DEAD_LETTER_BYTES_MAX)))
     with pytest.raises(TooLarge):
-        CODEC.decode(CODEC.encode(fits) + bytes(600))
+        codec.decode(codec.encode(fits) + bytes(600))
 
 
-def test_the_parts_of_the_wire_format_are_told_apart() -> None:
-    wire = CODEC.encode(REPORT)
+def test_the_parts_of_the_wire_format_are_told_apart(codec: Codec) -> None:
+    wire = codec.encode(REPORT)
     assert schema_id_of(wire) == newest("PlaybackReported").pinned_id
     assert schema_id_of(b"") is None
     assert schema_id_of(b"\1" + wire[1:]) is None
     with pytest.raises(BadMagic):
-        CODEC.decode(b"")
+        codec.decode(b"")
     with pytest.raises(TrailingBytes):
-        CODEC.decode(wire + b"\0")
+        codec.decode(wire + b"\0")
     with pytest.raises(UnknownSchemaId) as caught:
-        CODEC.decode(b"\0\0\0\0\7" + wire[5:])
+        codec.decode(b"\0\0\0\0\7" + wire[5:])
     assert caught.value.schema_id == 7
 
 
-def test_a_record_of_an_older_version_is_read_with_the_defaults_of_the_newest() -> None:
-    new = newest("CacheInvalidated")
-    document = json.loads(new.text)
-    document["fields"] = [field for field in document["fields"] if field["name"] not in {"reason", "occurred_at"}]
-    older = dataclasses.replace(new, parsed=parse_schema(document, named_schemas={}), version=0)
-    schema = avro.schema.parse(json.dumps(document))
+def body_of(schema: str, datum: dict[str, Any]) -> bytes:
+    """``datum`` as the other Avro library writes it."""
     out = BytesIO()
-    datum = {name: value for name, value in as_avro(STALE).items() if name not in {"reason", "occurred_at"}}
-    avro.io.DatumWriter(schema).write(datum, avro.io.BinaryEncoder(out))
-    assert decode_body(older, out.getvalue(), 0) == STALE
+    avro.io.DatumWriter(avro.schema.parse(schema)).write(datum, avro.io.BinaryEncoder(out))
+    return out.getvalue()
 
 
-def test_a_record_of_a_newer_version_is_read_without_what_we_do_not_know() -> None:
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_records_of_older_and_newer_versions_are_read_as_the_one_we_know(
+    implementation: Implementation, tmp_path: Path
+) -> None:
+    """The older one lacks two fields, which get their defaults; of the newer one we drop what we do not know."""
     new = newest("CacheInvalidated")
-    document = json.loads(new.text)
-    document["fields"].insert(3, {"name": "later", "type": ["null", "string"], "default": None, "doc": "Later."})
-    newer = dataclasses.replace(new, parsed=parse_schema(document, named_schemas={}), version=2)
-    out = BytesIO()
-    avro.io.DatumWriter(avro.schema.parse(json.dumps(document))).write(
-        {**as_avro(STALE), "later": "x"}, avro.io.BinaryEncoder(out)
+    older, newer = json.loads(new.text), json.loads(new.text)
+    older["fields"] = [field for field in older["fields"] if field["name"] not in {"reason", "occurred_at"}]
+    later = {
+        "type": "record",
+        "name": "Later",
+        "fields": [{"name": "texts", "type": {"type": "array", "items": "string"}}],
+    }
+    newer["fields"].insert(3, {"name": "later", "type": ["null", later], "default": None})
+    versions = {1: json.dumps(older), 2: new.text, 3: json.dumps(newer)}
+    plan = Plan(
+        "schemas.codec", (Coded("CacheInvalidated", versions, 2, {"CacheInvalidated": CacheInvalidated}),), LIMITS
     )
-    assert decode_body(newer, out.getvalue(), 0) == STALE
+    decode = coders_of(plan, implementation, tmp_path).decode
+
+    known = {name: value for name, value in as_avro(STALE).items() if name not in {"reason", "occurred_at"}}
+    assert decode["CacheInvalidated", 1](body_of(versions[1], known), 0) == STALE
+    assert decode["CacheInvalidated", 2](body_of(versions[2], as_avro(STALE)), 0) == STALE
+    longest = {"texts": ["x" * 5_000] * 20}
+    body = body_of(versions[3], {**as_avro(STALE), "later": longest})
+    assert decode["CacheInvalidated", 3](body, 0) == STALE
+    for length in range(len(body)):
+        with pytest.raises(Truncated):
+            decode["CacheInvalidated", 3](body[:length], 0)
+    with pytest.raises(InvalidValue):
+        decode["CacheInvalidated", 3](body.replace(b"xxxx", b"xx\xffx", 1), 0)
