@@ -29,8 +29,9 @@ def outlet(monkeypatch: pytest.MonkeyPatch, outcomes: list[Outcome | None]) -> O
             outcome = next(self.outcomes)
             if outcome is not None:
                 error, offset = outcome
-                known = {} if offset is None else {"offset": offset}
-                message: Message[Any, Any] = Message(topic=topic, partition=0, **known)
+                message: Message[Any, Any] = (
+                    Message(topic=topic) if offset is None else Message(topic=topic, offset=offset)
+                )
                 self.reports.append(lambda: on_delivery(error, message))
 
         def flush(self, timeout: float) -> int:

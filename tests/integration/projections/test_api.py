@@ -30,6 +30,8 @@ from streams.runtime.web import Guard, build_app
 from tests.ingest.fakes import FakeAliases, FakePeople, FakeTokens, token
 from tests.projections.decisions import NOW_MS, Placed, decision, partition_for, placed
 
+pytestmark = pytest.mark.services
+
 ANA, BO, CYD = "a" * 32, "b" * 32, "c" * 32
 FILM, SONG = media_id("home", "film"), media_id("home", "song")
 CONTRACT = Contract(SchemaIds(), registry=None)

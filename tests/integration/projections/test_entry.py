@@ -19,6 +19,8 @@ from streams.runtime.kafka import apply_topics
 from tests.integration.projections.world import PASSWORDS, World, environment_of, eventually, settings_for
 from tests.stack import Database
 
+pytestmark = pytest.mark.services
+
 ROLES = {"projection": "run_projection", "relay": "run_relay"}
 
 

@@ -11,6 +11,8 @@ from streams.runtime.settings import Settings
 from tests.integration.projections.world import World, eventually, expect_rows
 from tests.projections.decisions import Household, fold, placed
 
+pytestmark = pytest.mark.services
+
 
 def test_the_second_of_two_owners_cannot_move_the_offset(world: World) -> None:
     offsets = Offsets("p", "t")

@@ -14,7 +14,7 @@ from projections.relay import Relay
 from tests.integration.projections.world import World, environment_of, expect_rows
 from tests.projections.decisions import Household, fold, placed
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.services, pytest.mark.faults]
 
 
 def killed_at(world: World, point: str, *arguments: str) -> None:

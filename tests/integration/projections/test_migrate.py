@@ -19,6 +19,8 @@ from streams.runtime.tables import CORE, metadata
 from tests.integration.projections.world import PASSWORDS, settings_for
 from tests.stack import Database
 
+pytestmark = pytest.mark.services
+
 
 def run(settings: Settings, role: Role, query: str) -> None:
     with psycopg.connect(**settings.postgres.conninfo(role)) as connection:

@@ -27,6 +27,8 @@ from tests.integration.projections.world import (
 )
 from tests.projections.decisions import Household, fold, placed
 
+pytestmark = pytest.mark.services
+
 DOWN_S = 4.0
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from projections.flood import resume
 from projections.offsets import rewind
 from schemas.events import SourcePosition
@@ -12,6 +14,8 @@ from streams.runtime.errors import ConfigurationError
 from streams.runtime.kafka import topic_id
 from tests.integration.projections.world import World, eventually, expect_rows
 from tests.projections.decisions import Household, decision, fold, key_of, partition_for, placed
+
+pytestmark = pytest.mark.services
 
 
 def test_rows_equal_the_fold_of_the_log(world: World) -> None:

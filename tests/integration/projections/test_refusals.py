@@ -14,6 +14,8 @@ from streams.runtime.kafka import topic_id
 from tests.integration.projections.world import World, decided_topic, eventually, expect_rows
 from tests.projections.decisions import Household, fold, placed
 
+pytestmark = pytest.mark.services
+
 
 def adopt(world: World) -> int:
     return adopt_log(world.settings.postgres.conninfo("projector"), "playback")

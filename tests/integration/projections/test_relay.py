@@ -16,6 +16,8 @@ from schemas.topics import CACHE_INVALIDATED
 from streams.runtime.errors import Unavailable
 from tests.integration.projections.world import World, eventually, read_all
 
+pytestmark = pytest.mark.services
+
 
 def invalidation(key: str, version: int) -> Invalidation:
     return Invalidation(key, 1, 3, version, f"e-{version}", f"c-{version}", "home", "progress accepted")
