@@ -153,8 +153,9 @@ class Batch:
         """
         offset = self._offset if record is None else _offset(record)
         if offset is None:
-            raise RuntimeError("send() needs the record it is caused by: use guard(), iterate the batch "
-                               "or pass record=")
+            raise RuntimeError(
+                "send() needs the record it is caused by: use guard(), iterate the batch or pass record="
+            )
         index = self._counts.get(offset, 0)
         self._counts[offset] = index + 1
         position = f"{self._header_head}{offset}/{index}"
@@ -222,9 +223,7 @@ class _Guard:
         self.mark = len(batch.outputs)
         self.index = batch._counts.get(self.offset, 0)
 
-    def __exit__(
-        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
-    ) -> bool:
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
         batch = self._batch
         try:
             if error is not None:

@@ -24,10 +24,15 @@ PROTECTED = frozenset(
         "enable.partition.eof",
         "group.id",
         "isolation.level",
+        "max.in.flight.requests.per.connection",
         "partition.assignment.strategy",
         "transactional.id",
     }
 )
+
+#: Below the smallest max.message.bytes anybody sets on a topic of records this small; a larger record still
+#: travels, in a batch of its own.
+BATCH_BYTES_MAX = 128 * 1024
 
 ClientSettings = dict[str, str | int | float | bool]
 
@@ -96,8 +101,10 @@ class EngineConfig:
         if self.max_batch < 1 or self.max_buffered < self.max_batch or self.max_attempts < 1:
             raise Refused("max_attempts and max_batch must be positive, max_buffered at least max_batch")
         if self.hanging_timeout <= self.transaction_timeout:
-            raise Refused("hanging_timeout must exceed transaction_timeout: an open transaction of a "
-                          "killed worker would look like a hanging one")
+            raise Refused(
+                "hanging_timeout must exceed transaction_timeout: an open transaction of a "
+                "killed worker would look like a hanging one"
+            )
         if not 0 < self.flood_share <= 1 or self.flood_run < 1 or self.flood_window < 1:
             raise Refused("flood limits must be positive, flood_share at most 1")
 
@@ -156,5 +163,11 @@ class EngineConfig:
             "partitioner": "murmur2_random",
             "retry.backoff.ms": 10,
             "queue.buffering.max.messages": 1_000_000,
+            # With more, a new partition was seen to lose records it acknowledged: its first batch fails (no
+            # leader yet), the second is taken as the producer's beginning, and the first, sent again, then
+            # counts as a duplicate.
+            "max.in.flight.requests.per.connection": 1,
+            # A topic's max.message.bytes holds for a whole batch of records.
+            "batch.size": BATCH_BYTES_MAX,
         }
         return settings | self.common()

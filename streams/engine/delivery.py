@@ -167,9 +167,7 @@ class Delivery:
             return
         log.warning("unit %s: attempt %s aborted: %s", unit.partition, batch.attempt, error)
         again = self._batch(unit, batch.topic, batch.records, batch.attempt + 1)
-        asyncio.get_running_loop().call_later(
-            min(0.05 * 2**batch.attempt, 2.0), self._redeliver, unit, again
-        )
+        asyncio.get_running_loop().call_later(min(0.05 * 2**batch.attempt, 2.0), self._redeliver, unit, again)
 
     def _redeliver(self, unit: Unit, batch: Batch) -> None:
         if unit.inflight is not batch or batch.state is not BatchState.QUEUED:

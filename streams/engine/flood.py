@@ -40,8 +40,10 @@ class FloodGuard:
             while recent[0] <= at - self._window:
                 recent.popleft()
             if streak >= self._run:
-                raise FloodError(f"{streak} dead letters in a row: the batch is not committed. Find the "
-                                 "cause (most likely a schema or a bug of this version) before starting again.")
+                raise FloodError(
+                    f"{streak} dead letters in a row: the batch is not committed. Find the "
+                    "cause (most likely a schema or a bug of this version) before starting again."
+                )
             if len(recent) >= self._most:
                 raise FloodError(
                     f"{len(recent)} dead letters in the last {self._window:,} records: the batch is not "

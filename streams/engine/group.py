@@ -80,9 +80,7 @@ class Group:
                 )
         sources = {topic: self._facts[topic].topic_id for topic in self.needed.sources}
         return {
-            p: Unit(
-                self.config, p, sources, self._partitions, self.tables, metadata, self._make_producer
-            )
+            p: Unit(self.config, p, sources, self._partitions, self.tables, metadata, self._make_producer)
             for p in assigned
         }
 
@@ -109,9 +107,7 @@ class Group:
             self._closing[partition] = self.pool.submit(unit.close, self.config.quiesce_timeout)
         if wait:
             for partition in units:
-                self._closing.pop(partition).result(
-                    self.config.quiesce_timeout + self.config.operation_timeout
-                )
+                self._closing.pop(partition).result(self.config.quiesce_timeout + self.config.operation_timeout)
 
     def buffered(self) -> int:
         """Records fetched and not delivered."""

@@ -69,9 +69,7 @@ class Logs:
         def ask() -> dict[str, dict[str, str]]:
             futures = self._admin.describe_configs(resources, request_timeout=REQUEST_TIMEOUT)
             return {
-                resource.name: {
-                    name: str(entry.value) for name, entry in future.result(REQUEST_TIMEOUT).items()
-                }
+                resource.name: {name: str(entry.value) for name, entry in future.result(REQUEST_TIMEOUT).items()}
                 for resource, future in futures.items()
             }
 
@@ -89,9 +87,7 @@ class Logs:
         # that everything up to that end is decided.
         ends = self._offsets(wanted, _LATEST, IsolationLevel.READ_UNCOMMITTED)
         stables = self._offsets(wanted, _LATEST, IsolationLevel.READ_COMMITTED)
-        return {
-            key: LogRange(facts[key[0]].topic_id, starts[key], ends[key], stables[key]) for key in wanted
-        }
+        return {key: LogRange(facts[key[0]].topic_id, starts[key], ends[key], stables[key]) for key in wanted}
 
     def _offsets(
         self, partitions: list[tuple[str, int]], spec: OffsetSpec, isolation: IsolationLevel
@@ -102,10 +98,7 @@ class Logs:
                 isolation_level=isolation,
                 request_timeout=REQUEST_TIMEOUT,
             )
-            return {
-                (tp.topic, tp.partition): future.result(REQUEST_TIMEOUT).offset
-                for tp, future in futures.items()
-            }
+            return {(tp.topic, tp.partition): future.result(REQUEST_TIMEOUT).offset for tp, future in futures.items()}
 
         return self._patiently("list offsets", ask)
 

@@ -113,9 +113,7 @@ class Restorer:
                 return []
             store = unit.open_store()
             if store.state is not None:
-                reason = rebuild_reason(
-                    store.state, mine, self._config.now(), self._config.state_max_age
-                )
+                reason = rebuild_reason(store.state, mine, self._config.now(), self._config.state_max_age)
                 if reason is not None:
                     log.warning("unit %s: local state is rebuilt: %s", unit.partition, reason)
                     store.wipe()
@@ -154,9 +152,7 @@ class Restorer:
         finally:
             consumer.close()
 
-    def _sort(
-        self, messages: list[Message], replays: Mapping[tuple[str, int], Replay]
-    ) -> dict[tuple[str, int], int]:
+    def _sort(self, messages: list[Message], replays: Mapping[tuple[str, int], Replay]) -> dict[tuple[str, int], int]:
         """Queue records with their replay; return the end-of-partition offsets."""
         ended: dict[tuple[str, int], int] = {}
         for message in messages:
@@ -241,8 +237,10 @@ def split_records(prefix: bytes, records: Iterable[Message]) -> tuple[Rows, dict
     for record in records:
         key, value = record.key(), record.value()
         if key is None:
-            raise Crash(f"{record.topic()}[{record.partition()}]@{record.offset()}: a changelog record "
-                        "without a key: somebody else writes to this topic")
+            raise Crash(
+                f"{record.topic()}[{record.partition()}]@{record.offset()}: a changelog record "
+                "without a key: somebody else writes to this topic"
+            )
         topic = source_of(key)
         if topic is None:
             rows.append((prefix + key, value))
@@ -251,9 +249,7 @@ def split_records(prefix: bytes, records: Iterable[Message]) -> tuple[Rows, dict
     return rows, marks
 
 
-def newest_marks(
-    known: Mapping[str, SourceMark], found: Mapping[str, SourceMark]
-) -> dict[str, SourceMark]:
+def newest_marks(known: Mapping[str, SourceMark], found: Mapping[str, SourceMark]) -> dict[str, SourceMark]:
     """Merge marks read from several changelogs: a table that is no longer the first keeps an old one."""
     merged = dict(known)
     for topic, mark in found.items():

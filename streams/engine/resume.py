@@ -24,9 +24,7 @@ class LogRange:
     stable: int
 
 
-def rebuild_reason(
-    state: StoreState, logs: Mapping[str, LogRange], now: float, max_age: float
-) -> str | None:
+def rebuild_reason(state: StoreState, logs: Mapping[str, LogRange], now: float, max_age: float) -> str | None:
     """Return why the local copy may not be continued from its changelogs, ``None`` when it may."""
     age = now - state.complete_at
     for topic, log in logs.items():

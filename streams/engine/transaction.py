@@ -74,9 +74,7 @@ def kafka_producer(config: EngineConfig, partition: int) -> TransactionalProduce
 class Transactions:
     """One transactional id. Not thread-safe: the unit's lock serialises its use."""
 
-    def __init__(
-        self, config: EngineConfig, partition: int, make: ProducerFactory = kafka_producer
-    ) -> None:
+    def __init__(self, config: EngineConfig, partition: int, make: ProducerFactory = kafka_producer) -> None:
         self._config = config
         self._partition = partition
         self._producer = make(config, partition)
@@ -111,9 +109,7 @@ class Transactions:
             for topic, records in changes.items():
                 self._produce_changes(topic, records, ends, errors)
             failpoint("produced")
-            self._call(
-                self._producer.send_offsets_to_transaction, [source], group, ATTEMPT, what="send_offsets"
-            )
+            self._call(self._producer.send_offsets_to_transaction, [source], group, ATTEMPT, what="send_offsets")
             self._flush()
             failpoint("flushed")
             failpoint("before_commit")
@@ -191,9 +187,7 @@ class Transactions:
                     continue
                 raise self._sorted(error, what) from error
 
-    def _sorted(
-        self, error: KafkaException, what: str, *, refused_locally: bool = False
-    ) -> Aborted | Crash:
+    def _sorted(self, error: KafkaException, what: str, *, refused_locally: bool = False) -> Aborted | Crash:
         reason: KafkaError = error.args[0]
         text = f"unit {self._partition}: {what}: {reason}"
         if not reason.fatal() and (reason.txn_requires_abort() or refused_locally):

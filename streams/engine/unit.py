@@ -135,9 +135,7 @@ class Unit:
 
     def _changes(self, batch: Batch, mark: SourceMark) -> dict[str, list[Change]]:
         changes: dict[str, list[Change]] = {
-            overlay.changelog: list(overlay.writes.items())
-            for overlay in batch.overlays.values()
-            if overlay.writes
+            overlay.changelog: list(overlay.writes.items()) for overlay in batch.overlays.values() if overlay.writes
         }
         changes.setdefault(self.marks_topic, []).append((source_key(batch.topic), mark.encode()))
         return changes

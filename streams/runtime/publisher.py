@@ -181,12 +181,12 @@ class _Call:
 
     def delivered(self, index: int, error: KafkaError | None, message: Message) -> None:
         self._left -= 1
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        if error is None and (topic is None or partition is None or offset is None):
+            # "Delivered" without an offset is Kafka's "duplicate": nobody knows where that record is.
+            error = KafkaError(KafkaError._FAIL, "acknowledged without an offset")
         if error is None:
-            topic, partition, offset = message.topic(), message.partition(), message.offset()
-            assert topic is not None
-            assert partition is not None
-            assert offset is not None
-            self._acknowledged[index] = Acknowledged(topic, partition, offset)
+            self._acknowledged[index] = Acknowledged(topic or "", partition or 0, offset or 0)
             if self._left:
                 return
         try:
@@ -255,6 +255,9 @@ def _config(client: Mapping[str, Any], timeout_s: float, records_waiting_max: in
         **client,
         "acks": "all",
         "enable.idempotence": True,
+        # With more, a new partition can lose records it acknowledged: its first batch fails (no leader yet), the
+        # second is taken as the producer's beginning, and the first, sent again, then counts as a duplicate.
+        "max.in.flight.requests.per.connection": 1,
         "linger.ms": 2,
         "compression.type": "lz4",
         "delivery.timeout.ms": delivery_ms,

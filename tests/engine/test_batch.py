@@ -18,9 +18,7 @@ def test_given_outputs_then_each_carries_position_and_index_of_its_cause(tmp_pat
         batch.send("out", b"1")
         batch.send("out", b"2", headers=[("h", b"x")])
     positions = [SourcePosition.from_headers(headers) for *_, headers in batch.outputs]
-    assert positions == [
-        SourcePosition("source", TOPIC_ID, 0, offset, index) for offset in (5, 9) for index in (0, 1)
-    ]
+    assert positions == [SourcePosition("source", TOPIC_ID, 0, offset, index) for offset in (5, 9) for index in (0, 1)]
     assert batch.outputs[1][4][0] == ("h", b"x")
     assert batch.outputs[0][3] == ANY_PARTITION
     assert seen == [5, 9]

@@ -32,9 +32,7 @@ class Bench:
         self.failed = asyncio.Event()
         self.pool = ThreadPoolExecutor(1)
         self.flowing = True
-        self.delivery = Delivery(
-            settings, lambda: self.units, self.handed.put, self._fail, self.pool, lambda: None
-        )
+        self.delivery = Delivery(settings, lambda: self.units, self.handed.put, self._fail, self.pool, lambda: None)
 
     def _fail(self, error: BaseException) -> None:
         self.failures.append(error)

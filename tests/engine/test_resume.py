@@ -58,9 +58,7 @@ def test_pitfall_14_given_a_copy_older_than_tombstones_live_then_it_is_rebuilt()
 def resume(
     committed: int | None, mark: SourceMark | None, log: LogRange = LOG, trust: bool = False, partitions: int = 4
 ) -> int:
-    return resume_offset(
-        "t", 0, committed=committed, mark=mark, log=log, partitions=partitions, trust_group=trust
-    )
+    return resume_offset("t", 0, committed=committed, mark=mark, log=log, partitions=partitions, trust_group=trust)
 
 
 def mark(offset: int, topic_id: str = "id", partitions: int = 4) -> SourceMark:

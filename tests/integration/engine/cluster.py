@@ -116,9 +116,10 @@ class Cluster:
         """SIGTERM, once the worker can handle it; return the exit code."""
 
         def handles_signals() -> bool:
-            return self.workers[number].poll() is not None or b"Ready" in self.log(number).read_bytes()[
-                self._lives[number] :
-            ]
+            return (
+                self.workers[number].poll() is not None
+                or b"Ready" in self.log(number).read_bytes()[self._lives[number] :]
+            )
 
         self.wait("the worker is up", handles_signals)
         self.workers[number].send_signal(signal.SIGTERM)

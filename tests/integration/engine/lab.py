@@ -40,9 +40,7 @@ class Lab:
         settings: dict[str, Any] = {"bootstrap": self.bootstrap, "group": self.prefix, "state_dir": self.folder}
         return EngineConfig(**(settings | changes))
 
-    def create(
-        self, *topics: str, partitions: int | None = None, settings: dict[str, str] | None = None
-    ) -> None:
+    def create(self, *topics: str, partitions: int | None = None, settings: dict[str, str] | None = None) -> None:
         count = partitions or self.partitions
         made = [NewTopic(name, count, 1, config=dict(settings or {})) for name in topics]
         for future in self.admin.create_topics(made).values():
@@ -85,9 +83,7 @@ class Worker:
     def __enter__(self) -> Worker:
         return self
 
-    def __exit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
         self.group.release(wait=True)
         self.pool.shutdown()
         self.metadata.close()

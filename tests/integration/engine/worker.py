@@ -137,7 +137,6 @@ def make_app(settings: dict[str, Any]) -> App:
     return app
 
 
-
 if __name__ == "__main__":
     given = json.loads(os.environ["ENGINE_WORKER"])
     mutate(given.get("mutant"))
