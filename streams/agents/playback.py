@@ -41,7 +41,8 @@ def declare(app: App, contract: Contract, policy: Policy) -> None:
         async for batch in stream:
             for record in batch.records:
                 while not process(batch, record, progress, contract, policy):
-                    # Only an absent registry can tell what this record is; its heartbeat goes on meanwhile.
+                    # Only an absent registry can tell what this record is. Waiting is no hang.
+                    batch.keep_alive()
                     await asyncio.sleep(REGISTRY_WAIT_S)
 
 

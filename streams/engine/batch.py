@@ -6,6 +6,7 @@ the next batch; then the unit commits them together, or drops them and delivers 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -122,6 +123,10 @@ class Batch:
     def next_offset(self) -> int:
         """The source offset after this batch."""
         return _offset(self.records[-1]) + 1
+
+    def keep_alive(self) -> None:
+        """The agent waits for something outside: the batch timeout starts anew. Not for slow work."""
+        self.since = time.monotonic()
 
     def position(self, record: Message, index: int) -> SourcePosition:
         """Return the position of output ``index`` of ``record``."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,11 @@ def test_given_records_then_their_rows_are_read_at_once(tmp_path: Path) -> None:
     batch.overlay(TABLE)
     batch.overlay(TableSpec.of(GROUP, "by-value", lambda message: message.value()))
     assert rows.many == [[b"table\0a", b"table\0b"], [b"by-value\0v"]]
+
+
+def test_given_an_agent_that_waits_then_keep_alive_starts_the_batch_timeout_anew(tmp_path: Path) -> None:
+    batch = make_batch(config(tmp_path), [record(0)])
+    batch.since = 1.0
+    before = time.monotonic()
+    batch.keep_alive()
+    assert batch.since >= before
