@@ -71,6 +71,8 @@ def decide(
         else:
             with Path(file).open("rb") as stream:
                 _print(run(stream, POLICIES[policy]))
+    except BrokenPipeError:  # whoever reads the output has enough; click ends quietly
+        raise
     except OSError as error:
         _refuse(f"{file}: {error.strerror}")
 

@@ -31,6 +31,7 @@ EVENT_IDS_MAX: Final = 64
 SEQUENCES_BELOW_MAX: Final = 63
 PLACES_MAX: Final = 8
 PLAYING_STEP_MS: Final = 10 * SECOND_MS
+"""A step of a run up to this is playing on; only where it jumps is worth a place in its memory."""
 LISTENED_GROWTH_MS_MAX: Final = DAY_MS
 
 # Ordering and takeover

@@ -225,7 +225,7 @@ def _same_run_after_finish(case: Case, draft: Draft, session: SessionDraft) -> O
     if is_pending or case.is_near_start:
         return unmoved
     undone = _undoes_the_finish(case, draft, session, in_order=in_order)
-    if undone and case.order.sequence is None and case.kind is not Kind.SEEK:
+    if undone and case.order.sequence is None:  # where a seek is proof enough
         return needs_intent(case, draft, session)
     if undone:
         return _reopen(case, draft, session)

@@ -49,16 +49,15 @@ def mark_seen(session: SessionDraft, sequence: int) -> None:
 def opens_run(session: SessionDraft, kind: Kind, order: Order) -> bool:
     """Whether this report begins another playing of a known session.
 
-    A start newer than its stop or finish (and than all else it said) does. So does a start, progress or resume
-    more than 30 min after its last report; reports still missing by sequence each fill 30 min more, so that
-    arriving out of order does not cut a run in two.
+    A start newer than its stop or finish (and than all else that set its phase) does. So does a start, progress
+    or resume more than 30 min after its last report; reports still missing by sequence each fill 30 min more, so
+    that arriving out of order does not cut a run in two.
     """
     if (
         kind is Kind.START
         and session.ended is not None
         and newer(order, session.ended)
         and newer(order, session.phase_order)
-        and newer(order, session.position_order)
     ):
         return True
     if kind not in _OPENS_AFTER_GAP:

@@ -18,7 +18,7 @@ def runs_and_their_shuffles(draw: st.DrawFn) -> tuple[list[Report], list[Report]
     return run, draw(st.permutations(run + again))
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given_any(runs_and_their_shuffles())
 def test_any_order_of_one_run_ends_as_in_order(case: tuple[list[Report], list[Report]]) -> None:
     run, shuffled = case

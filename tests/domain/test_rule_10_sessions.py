@@ -54,3 +54,8 @@ def test_unknown_session_that_may_have_been_evicted_adds_no_listening() -> None:
     story = eight(listened_ms=1000).when(progress(1200, at=600, run="s8")).then("accepted", listened_ms=8000)
     story = story.when(progress(1300, at=700, run="s9")).then("accepted", listened_ms=8000)
     story.when(progress(600, at=60, run="s1", event_id="again", listened_ms=1000)).then("late", listened_ms=8000)
+
+
+def test_known_session_goes_on_adding_whatever_was_evicted() -> None:
+    story = eight(listened_ms=1000).when(progress(1200, at=600, run="s8")).then("accepted", listened_ms=8000)
+    story.when(progress(500, at=-5, run="s1", listened_ms=3000)).then("late", listened_ms=10_000)

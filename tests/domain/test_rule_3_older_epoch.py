@@ -47,3 +47,8 @@ def test_current_run_ordered_by_sequence_is_not_judged_by_its_clock() -> None:
         progress(31, at=3631, run="phone", seq=2),
     ).then("accepted", epoch=2)
     story.when(progress(60, at=1000, run="phone", seq=3)).then("accepted", position_ms=60_000)
+
+
+def test_report_at_most_10_s_older_than_the_epoch_is_judged_by_the_other_rules() -> None:
+    restarted().when(progress(2500, at=3589.999, run="web")).then("late", "older_epoch")
+    restarted().when(progress(2500, at=3590, run="web")).then("late", "older_than_state")

@@ -118,3 +118,13 @@ def test_finish_further_back_that_arrives_later_is_the_one_to_be_behind_of() -> 
     story = story.when(progress(6485, seq=2, at=20)).then("late", phase="finished")
     story.when(progress(6460, seq=10, at=100)).then("ignored", "after_finish", phase="finished")
     story.when(progress(6400, seq=10, at=100)).then("accepted", phase="playing")
+
+
+def test_beginning_again_by_a_clock_older_than_the_finish_is_late() -> None:
+    finished(1).when(progress(10, at=-10.001, seq=9)).then("late", "older_than_state", phase="finished")
+
+
+def test_finish_of_an_older_epoch_is_not_what_the_run_is_behind_of() -> None:
+    story = given(finish(7200, seq=1), command("mark_unplayed", at=60), progress(3000, at=120, seq=2))
+    story = story.when(command("mark_played", at=180)).then("accepted", phase="finished", position_ms=3_000_000)
+    story.when(progress(2980, at=200, seq=3)).then("ignored", "after_finish", position_ms=3_000_000)

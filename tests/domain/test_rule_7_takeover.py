@@ -170,3 +170,9 @@ def test_confirmed_run_is_held_to_its_own_order_from_then_on() -> None:
 def test_command_after_a_finish_is_finished_by_another_run() -> None:
     story = given(progress(2400), command("mark_played", at=60), progress(600, at=3600, run="phone")).then("pending")
     story.when(progress(630, at=3630, run="phone")).then("accepted", epoch=2)
+
+
+def test_stop_without_proof_counts_no_play_even_when_its_claim_is_believed() -> None:
+    given(progress(6400), stop(5000, at=60, played=True, **PHONE)).then(
+        "ignored", "no_intent", played=False, play_count=0
+    )

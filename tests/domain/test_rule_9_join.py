@@ -34,19 +34,19 @@ grown = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given_any(states, states)
 def test_join_is_commutative(a: State, b: State) -> None:
     assert join(a, b) == join(b, a)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given_any(states, states, states)
 def test_join_is_associative(a: State, b: State, c: State) -> None:
     assert join(join(a, b), c) == join(a, join(b, c))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given_any(states, states)
 def test_join_is_idempotent(a: State, b: State) -> None:
     joined = join(a, b)
@@ -54,7 +54,7 @@ def test_join_is_idempotent(a: State, b: State) -> None:
     assert join(joined, a) == join(joined, b) == join(joined, joined) == joined
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given_any(grown, states)
 def test_join_adds_only_what_was_not_added_yet(pair: tuple[State, State], other: State) -> None:
     before, after = pair
@@ -65,7 +65,7 @@ def test_join_adds_only_what_was_not_added_yet(pair: tuple[State, State], other:
     assert again.listened_ms == after.listened_ms + other.listened_ms
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given_any(states, states, st.lists(reports(), min_size=1, max_size=10))
 def test_joined_state_can_be_decided_on(a: State, b: State, stream: list[Report]) -> None:
     state: State | None = join(a, b)

@@ -100,3 +100,8 @@ def test_listening_goes_on_over_the_runs_of_a_session() -> None:
 def test_last_report_of_the_run_includes_ignored_ones() -> None:
     story = given(finish(7200), *(progress(7200, at=i * 1500) for i in range(1, 4)))
     assert run_of(story) == 1
+
+
+def test_late_finish_of_an_earlier_run_does_not_end_what_plays_now() -> None:
+    story = given(progress(2000, seq=1), stop(2400, at=10, seq=3), start(2400, at=60, seq=4))
+    story.when(finish(2420, at=55, seq=2)).then("late", "out_of_order", phase="playing", play_count=1)

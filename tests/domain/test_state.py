@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from streams.domain.draft import Draft, SessionDraft
-from streams.domain.state import Session, State, shown
+from streams.domain.state import Pending, Session, State, shown
 from tests.domain.given import given, progress, start
 
 
@@ -36,3 +36,10 @@ def test_shown_fields_are_those_of_the_command_in_their_order() -> None:
     story = given(progress(2400), progress(4000, at=-60, run="web"), start(0, at=60, run="phone"))
     assert " ".join(story.shown["pending"]) == "session_id device_id from_position_ms position_ms event_time"
     assert set(story.shown["conflict"]) == {"device_id", "session_id", "position_ms", "event_time"}
+
+
+def test_state_holds_plain_values_for_others_to_serialise() -> None:
+    state = given(progress(2400, media_kind="video"), start(0, at=60, run="phone")).state
+    assert state is not None
+    values = [getattr(part, name) for part in (state, *state.sessions) for name in names(type(part))]
+    assert {type(value) for value in values if not isinstance(value, tuple)} <= {int, str, bool, type(None), Pending}
