@@ -81,8 +81,8 @@ def open_breaker(tx: Connection, consumer: str, reason: str, through: Mapping[in
 def refusal(consumer: str, reason: str) -> ConfigurationError:
     """What a consumer with an open breaker ends with."""
     return ConfigurationError(
-        f"{consumer} stopped: {reason}. The batch was not committed, and nothing was skipped. Look at what arrived "
-        "('playhead dlq list'), mend its sender or upgrade, then 'playhead dlq resume' and start again."
+        f"{consumer} stopped: {reason}. The batch was not committed, and nothing was skipped. Find out who sent it "
+        f"(its topic and offsets are in the log) and mend that, then 'playhead dlq resume {consumer}' and start again."
     )
 
 

@@ -18,10 +18,16 @@ def door_connection(settings: Settings) -> Iterator[psycopg.Connection[tuple[Any
 
     Raises Unavailable when the database does not answer.
     """
+    with answering(settings), psycopg.connect(**settings.postgres.conninfo("door")) as connection:
+        yield connection
+
+
+@contextmanager
+def answering(settings: Settings) -> Iterator[None]:
+    """Inside, a database that does not answer is Unavailable, in one sentence."""
     try:
-        connection = psycopg.connect(**settings.postgres.conninfo("door"))
+        yield
     except psycopg.OperationalError as exc:
         where = f"{settings.postgres.host}:{settings.postgres.port}"
-        raise Unavailable(f"PostgreSQL at {where} does not answer: {str(exc).strip().splitlines()[-1]}") from exc
-    with connection:
-        yield connection
+        reason = (str(exc).strip().splitlines() or ["no reason given"])[-1]
+        raise Unavailable(f"PostgreSQL at {where} does not answer: {reason}") from exc

@@ -54,6 +54,8 @@ COMMANDS: dict[str, Lazy] = {
     "decide": Lazy("streams.cli.decide:decide", "What the playback rules make of reports; needs no services."),
     "parse": Lazy("streams.cli.parse:parse", "What a webhook body says, as reports; needs no services."),
     "migrate": Lazy("streams.cli.migrate:migrate", "Bring PostgreSQL to this build's roles, tables and grants."),
+    "adopt-log": Lazy("streams.cli.adopt_log:adopt_log", "Go on with another log, after a refusal."),
+    "dlq": Lazy("streams.cli.dlq:app", "What stopped because too much could not be processed."),
     "topics": Lazy("streams.cli.topics:app", "Make Kafka's topics as the catalogue says, or check them."),
     "schemas": Lazy("streams.cli.schemas:app", "Register the event schemas, or check them."),
 }
