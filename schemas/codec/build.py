@@ -40,10 +40,7 @@ def build(plan: Plan, folder: Path | None = None, *, flags: Sequence[str] = ("-O
         if not path.is_file():
             with tempfile.TemporaryDirectory(prefix="codec-") as temporary:
                 built = _compile(module_name(plan), source_of(plan), Path(temporary), flags)
-                # Into the folder first: a rename within it is seen whole or not at all.
-                incoming = path.with_name(f".{path.name}.new")
-                incoming.write_bytes(built.read_bytes())
-                incoming.replace(path)
+                _publish(built, path)
             suffix = path.name.removeprefix(module_name(plan))
             for older in path.parent.glob(f"{PREFIX}*{suffix}"):
                 if older != path:
@@ -58,7 +55,7 @@ def _compile(name: str, source: str, folder: Path, flags: Sequence[str]) -> Path
         from Cython.Compiler.Errors import CompileError
         from setuptools import Distribution, Extension
         from setuptools.command.build_ext import build_ext
-        from setuptools.errors import BaseError
+        from setuptools.errors import BaseError, CCompilerError
     except ImportError as exc:
         raise BuildFailed(f"{exc.name} is not installed") from exc
     pyx = folder / f"{name}.pyx"
@@ -79,10 +76,20 @@ def _compile(name: str, source: str, folder: Path, flags: Sequence[str]) -> Path
             command.run()
     except CompileError as exc:
         raise BuildFailed(f"Cython refused the source: {exc}\n{log.read_text(errors='replace')}") from exc
-    except (BaseError, OSError) as exc:
+    except (BaseError, CCompilerError, OSError) as exc:
         said = log.read_text(errors="replace")
         raise BuildFailed(f"no working C compiler with Python's headers: {exc}\n{said}") from exc
     return Path(command.get_ext_fullpath(name))
+
+
+def _publish(built: Path, path: Path) -> None:
+    """Put ``built`` in place, seen whole or not at all, after a power cut too: half a library kills who loads it."""
+    incoming = path.with_name(f".{path.name}.new")
+    with incoming.open("wb") as file:
+        file.write(built.read_bytes())
+        file.flush()
+        os.fsync(file.fileno())
+    incoming.replace(path)
 
 
 @contextmanager

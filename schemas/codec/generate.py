@@ -82,8 +82,9 @@ class _Reading:
                 "reader.at = start",
                 "reader.end = PyBytes_GET_SIZE(data)",
                 "reader.breach = -1",
+                f"reader.name = b{name!r}",
                 "if start < 0 or start > reader.end:",
-                f"    raise Truncated({name + ' begins after the end'!r})",
+                "    truncated(r)",
                 "try:",
                 f"    value = {top}",
                 "except UnicodeDecodeError as exc:",
@@ -131,14 +132,16 @@ class _Reading:
         called = f"read_{self._prefix}_array_{len(self._made)}"
         append = ["items.append(item)"] if keep else []
         if limit is not None:
-            # What is over the limit is read, so that the rest is, but not kept.
-            append = [f"if kept < {limit}:", "    items.append(item)", "else:", f"    note(r, {code})", "kept += 1"]
+            # What is over the limit is read, so that the rest is, but not kept. That there are too many says more
+            # than what is wrong with one of them.
+            over = f"    r.breach = {code} if before < 0 else before"
+            append = [f"if kept < {limit}:", "    items.append(item)", "else:", over, "kept += 1"]
         self._made[called] = [
             *_function(
                 f"cdef object {called}(Reader *r):",
                 [
                     "cdef long long count = read_count(r)",
-                    *([] if limit is None else ["cdef Py_ssize_t kept = 0"]),
+                    *([] if limit is None else ["cdef Py_ssize_t kept = 0", "cdef int before = r.breach"]),
                     "cdef list items",
                     "cdef object item",
                     "if count == 0:",

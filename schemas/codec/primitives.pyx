@@ -64,10 +64,11 @@ cdef struct Reader:
     Py_ssize_t at
     Py_ssize_t end
     int breach
+    const char *name
 
 
-cdef int truncated() except -1:
-    raise Truncated("ends inside a value")
+cdef int truncated(Reader *r) except -1:
+    raise Truncated(f"{(<bytes>r.name).decode()} ends inside a value")
 
 
 cdef inline long long read_long(Reader *r) except? -1:
@@ -76,13 +77,13 @@ cdef inline long long read_long(Reader *r) except? -1:
     cdef unsigned long long byte
     cdef int shift = 7
     if r.at >= r.end:
-        truncated()
+        truncated(r)
     byte = r.data[r.at]
     r.at += 1
     number = byte & 0x7F
     while byte & 0x80:
         if r.at >= r.end:
-            truncated()
+            truncated(r)
         byte = r.data[r.at]
         r.at += 1
         number |= (byte & 0x7F) << shift
@@ -98,7 +99,7 @@ cdef inline long long read_int(Reader *r, int code) except? -1:
 
 
 cdef inline void note(Reader *r, int code) noexcept:
-    """Remember the first value that is beyond its limit."""
+    """Remember the first value that is beyond its limit. A breach below 0 is none."""
     if r.breach < 0:
         r.breach = code
 
@@ -106,7 +107,7 @@ cdef inline void note(Reader *r, int code) noexcept:
 cdef inline bint read_boolean(Reader *r) except? -1:
     cdef unsigned char byte
     if r.at >= r.end:
-        truncated()
+        truncated(r)
     byte = r.data[r.at]
     r.at += 1
     return byte != 0
@@ -116,7 +117,7 @@ cdef inline Py_ssize_t read_size(Reader *r) except -1:
     """The length of what follows; so many bytes are there."""
     cdef long long size = read_long(r)
     if size < 0 or size > r.end - r.at:
-        truncated()
+        truncated(r)
     return <Py_ssize_t>size
 
 
@@ -155,8 +156,8 @@ cdef inline bint read_branch(Reader *r) except? -1:
     if branch == 1 or branch == -1:
         return True
     if r.at >= r.end:
-        truncated()
-    raise InvalidValue("holds a union branch that does not exist")
+        truncated(r)
+    raise InvalidValue(f"{(<bytes>r.name).decode()} holds a union branch that does not exist")
 
 
 cdef inline long long read_count(Reader *r) except? -1:
