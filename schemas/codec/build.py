@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from schemas.codec.compiled import MODULE_PREFIX as PREFIX
-from schemas.codec.compiled import CodecUnavailable, folder_of, load, module_name, path_of
+from schemas.codec.compiled import CodecUnavailable, load, module_name, path_of
 from schemas.codec.generate import source_of
 from schemas.codec.plan import Plan
 
@@ -133,17 +133,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--required", action="store_true", help="fail without a compiler (as in CI)")
     options = parser.parse_args(arguments)
     required = options.required or os.environ.get("CI", "").lower() not in ("", "0", "false")
+    failed: dict[str, Exception] = {}
     for module in options.modules or [EVENTS]:
         plan: Plan = importlib.import_module(module).PLAN
         try:
             build(plan)
             load(plan)
         except (BuildFailed, CodecUnavailable) as exc:
-            reason = str(exc) if required else str(exc).splitlines()[0]
-            sys.stderr.write(f"{folder_of(plan).name}: the slower codec is used, not the compiled one ({reason})\n")
-            if required:
-                return 1
-    return 0
+            failed[plan.package] = exc
+    if failed:
+        reason = str(next(iter(failed.values())))
+        reason = reason if required else reason.partition("\n")[0]
+        sys.stderr.write(f"The slower codec is used, not the compiled one, in {' and '.join(failed)}: {reason}\n")
+    return 1 if failed and required else 0
 
 
 if __name__ == "__main__":

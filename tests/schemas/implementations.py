@@ -49,5 +49,8 @@ def coders_of(plan: Plan, implementation: Implementation, folder: Path | None = 
     """The codecs of ``plan``, compiled first when that is what is asked for."""
     if implementation == "fastavro":
         return by_fastavro(plan)
-    build(plan, folder)
+    if folder is None:
+        build(plan)
+    else:
+        build(plan, folder, flags=("-O0", "-g0"))
     return load(plan, folder)
