@@ -79,8 +79,8 @@ def decide(
 
 def _print(objects: Iterator[dict[str, object]]) -> None:
     for line in objects:
-        # Bytes, for a terminal's encoding must not decide whether an id can be printed.
-        typer.echo((json.dumps(line, ensure_ascii=False) + "\n").encode(), nl=False)
+        # Plain ASCII: no terminal's encoding, and no reader that splits lines at U+2028, can break a line.
+        typer.echo((json.dumps(line) + "\n").encode(), nl=False)
 
 
 def _refuse(message: str) -> NoReturn:

@@ -38,5 +38,5 @@ def parse(
         typer.echo(f"{file}: {error.strerror}", err=True)
         raise typer.Exit(2) from None
     for line in parse_lines(format, body):
-        # Bytes, for a terminal's encoding must not decide whether a title can be printed.
-        typer.echo((json.dumps(line, ensure_ascii=False) + "\n").encode(), nl=False)
+        # Plain ASCII: no terminal's encoding, and no reader that splits lines at U+2028, can break a line.
+        typer.echo((json.dumps(line) + "\n").encode(), nl=False)

@@ -34,13 +34,12 @@ def derived_event_id(
 ) -> str | None:
     """The event id of a report that has none: 32 hex digits, the same for every retry of it.
 
-    None when neither a sequence nor occurred_at tells one report from the next. A sequence counts only with a
-    session_id.
+    None when neither a sequence nor occurred_at tells one report from the next. Here a sequence counts without a
+    session_id too: it tells a retry from the next report, whatever order it has.
     """
-    counted = sequence if session_id is not None else None
-    if counted is None and occurred_at is None:
+    if sequence is None and occurred_at is None:
         return None
-    parts = (source, user, media, session_id, device_id, counted, kind, position_ms, occurred_at)
+    parts = (source, user, media, session_id, device_id, sequence, kind, position_ms, occurred_at)
     return str(xxhash.xxh3_128_hexdigest(_joined([_ABSENT if p is None else str(p) for p in parts])))
 
 

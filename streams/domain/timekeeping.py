@@ -23,9 +23,10 @@ from streams.domain.report import Report
 from streams.domain.words import Note, Origin
 
 _RFC3339 = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,20}))?(?:([Zz])|([+-])(\d\d):(\d\d))",
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,20}))?(?:([Zz])|([+-])(\d\d):?(\d\d))?",
     re.ASCII,
 )
+_ZONE_MATTERS_FROM = 2000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -85,7 +86,8 @@ def in_milliseconds(number: int) -> tuple[int, bool]:
 def parse_time(value: object) -> int | None:
     """A time as JSON states it: epoch ms as a number (seconds stay what they are), or RFC 3339 text.
 
-    Fractions of a millisecond are cut. None when the value is no time; a date without a zone is none.
+    Fractions of a millisecond are cut. None when the value is no time; a date without a zone is none, unless it
+    is before 2000 (media servers write the year 1 for "never"), where a zone would make no difference.
     """
     if isinstance(value, bool):
         return None
@@ -94,7 +96,8 @@ def parse_time(value: object) -> int | None:
             return None
         value = int(value)
     if isinstance(value, int):
-        return value if INT64_MIN <= value <= INT64_MAX else None
+        # Beyond 64 bits it is as implausible, or as far ahead, as the last time that fits.
+        return max(INT64_MIN, min(value, INT64_MAX))
     if isinstance(value, str):
         return _parse_rfc3339(value)
     return None
@@ -105,7 +108,9 @@ def _parse_rfc3339(text: str) -> int | None:
     if match is None:
         return None
     year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
-    fraction, _, sign, zone_hours, zone_minutes = match.groups()[6:]
+    fraction, utc, sign, zone_hours, zone_minutes = match.groups()[6:]
+    if utc is None and sign is None and year >= _ZONE_MATTERS_FROM:
+        return None
     leap = second == 60
     try:
         zone: timezone = UTC

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,3 +58,15 @@ def test_unreadable_content_is_an_output_not_an_error(app: typer.Typer, body: by
     result = RUN.invoke(app, ["jellyfin", "-"], input=body)
     assert result.exit_code == 0
     assert json.loads(result.stdout)["type"] == "rejected"
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085"])
+def test_given_a_unicode_line_separator_in_an_id_each_object_is_still_one_line(separator: str) -> None:
+    report = {"user": f"u{separator}x", "media": "m", "kind": "stop", "received_at": 1_772_395_200_000, "event_id": "z"}
+    body = json.dumps(report).encode()
+    for command in (["parse", "native", "-"], ["decide", "-"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "streams.cli", *command], input=body, capture_output=True, check=True, timeout=120
+        )
+        for line in done.stdout.decode().splitlines():
+            json.loads(line)

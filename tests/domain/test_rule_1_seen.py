@@ -59,6 +59,11 @@ def test_event_id_is_derived_when_sequence_or_occurred_at_tells_reports_apart() 
     given(nameless).when(nameless).then("accepted")
 
 
+def test_event_id_is_derived_from_a_sequence_without_session_id_too() -> None:
+    report = progress(600, run=None, seq=7, occurred_at=None)
+    given(report).when(report).then("duplicate", "same_event_id")
+
+
 def test_derived_id_depends_on_each_of_its_parts() -> None:
     parts = {
         "source": "s", "user": "u", "media": "m", "session_id": "p", "device_id": "d",
