@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from schemas.placement import partition_of
+from schemas.topics import IDENTITY_USERS
 from streams.ingest.people import STALE_S, People, identity_key
 from streams.runtime.clock import FakeClock
 from streams.runtime.database import DatabaseAway
@@ -23,7 +24,7 @@ def test_a_new_person_is_acknowledged_in_identity_users_under_a_keyed_hash() -> 
     store, publisher = FakePeople({"home"}), FakePublisher()
     refs = asyncio.run(house(store, publisher).refs("home", ["ana@example.org"]))
     [record] = publisher.records
-    assert (record.topic, record.value.decode()) == ("identity.users", refs["ana@example.org"])
+    assert (record.topic, record.value.decode()) == (IDENTITY_USERS.name, refs["ana@example.org"])
     assert record.key == identity_key(HASH_KEY, "home", "ana@example.org")
     assert record.partition == partition_of(record.key)
     assert b"ana" not in record.key + record.value

@@ -14,6 +14,7 @@ from projections.models.playback import PlaybackProjection
 from projections.offsets import Position
 from schemas.events import CacheInvalidated, PlaybackDecided
 from schemas.ids import SchemaIds
+from schemas.topics import PLAYBACK_DECIDED
 from streams.runtime.clock import FakeClock
 from streams.runtime.contract import Contract
 from streams.runtime.deadletter import dead_letter_id
@@ -28,7 +29,12 @@ POSITIONS = {partition: Position(partition, "topic-id", log_epoch=4) for partiti
 
 def message(key: bytes | None, value: bytes | None, *, partition: int = HOME, offset: int = 5) -> Message[Any, Any]:
     made: Message[Any, Any] = Message(
-        topic="playback.decided", partition=partition, offset=offset, key=key, value=value, timestamp=(2, 1_000)
+        topic=PLAYBACK_DECIDED.name,
+        partition=partition,
+        offset=offset,
+        key=key,
+        value=value,
+        timestamp=(2, 1_000),
     )
     return made
 
@@ -84,7 +90,7 @@ def test_poison_is_told_from_its_neighbours_and_keeps_its_bytes(key: bytes, valu
     assert (letter.cause_class, letter.consumer, letter.offset) == (cause, "projection.playback", 5)
     assert letter.event_id == dead_letter_id("topic-id", HOME, 5, "projection.playback")
     record = worker.record_of(letter)
-    assert record.key == f"playback.decided:{HOME}".encode()
+    assert record.key == f"{PLAYBACK_DECIDED.name}:{HOME}".encode()
     assert CONTRACT.decode(record.value) == letter
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.events import DeadLetter
 from schemas.ids import SchemaIds
-from schemas.topics import DEAD_LETTER_BYTES_MAX
+from schemas.topics import DEAD_LETTER_BYTES_MAX, PLAYBACK_DECIDED
 from streams.runtime.clock import FakeClock
 from streams.runtime.contract import Contract
 from streams.runtime.deadletter import (
@@ -26,7 +26,7 @@ CONTRACT = Contract(SchemaIds(), registry=None)
 
 def letter(**changes: Any) -> DeadLetter:
     known: dict[str, Any] = {
-        "topic": "playback.decided",
+        "topic": PLAYBACK_DECIDED.name,
         "topic_id": "tid",
         "partition": 3,
         "offset": 9,
@@ -42,7 +42,7 @@ def letter(**changes: Any) -> DeadLetter:
 
 def test_a_letter_says_where_what_and_why() -> None:
     made = letter()
-    assert (made.topic, made.topic_id, made.partition, made.offset) == ("playback.decided", "tid", 3, 9)
+    assert (made.topic, made.topic_id, made.partition, made.offset) == (PLAYBACK_DECIDED.name, "tid", 3, 9)
     assert (made.key, made.value, made.schema_id) == (b"k", b"\0\0\0\0\x07body", 7)
     assert (made.cause_class, made.error_class, made.error_text) == ("bad_magic", "Permanent", "no good")
     assert (made.failed_at, made.correlation_id, made.source_id) == (1_000, made.event_id, "unknown")
