@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +11,24 @@ import pytest
 from psycopg import sql
 
 from projections.migrate import migrate
-from projections.roles import ROLES, create_roles
+from projections.roles import create_roles
 from streams.runtime.tokens import create_source
 from tests.ingest.fakes import progress
 from tests.integration.ingest.house import House, conninfo_of
 from tests.integration.ingest.test_door_end_to_end import client_of
+from tests.integration.projections.world import PASSWORDS
 from tests.stack import Database
 
 pytestmark = pytest.mark.services
 
 
 def test_the_door_works_with_the_grants_of_its_role(database: Database, topics: str, tmp_path: Path) -> None:
-    create_roles(database.url, {role: secrets.token_hex(16) for role in ROLES}, database.name)
+    create_roles(database.url, PASSWORDS, database.name)
     migrate(database.url)
     with psycopg.connect(database.url, autocommit=True) as connection:
         create_source(connection, "home", "native", "Home")
         create_source(connection, "jelly", "jellyfin", "Jelly")
-        # Sessions of this database are the door's from here on, without its password, which other tests change.
+        # Sessions of this database are the door's from here on, without its password.
         name = sql.Identifier(database.name)
         connection.execute(sql.SQL("ALTER DATABASE {} SET role = 'playhead_door'").format(name))
     house = House(topics, conninfo_of(database), tmp_path)

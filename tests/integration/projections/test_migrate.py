@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import psycopg
 import pytest
@@ -17,7 +18,7 @@ from streams.runtime.errors import ConfigurationError
 from streams.runtime.settings import Role, Settings
 from streams.runtime.tables import CORE, metadata
 from tests.integration.projections.world import PASSWORDS, settings_for
-from tests.stack import Database
+from tests.stack import Database, drop_database, unique
 
 pytestmark = pytest.mark.services
 
@@ -70,6 +71,26 @@ def test_core_tables_are_those_the_code_declares(database: Database, model_setti
         )
         assert compare_metadata(context, metadata) == []
     engine.dispose()
+
+
+def test_callers_connected_to_different_databases_make_roles_and_one_new_database_at_once(
+    postgres_admin: PostgresAddress, database: Database
+) -> None:
+    made = unique("made").replace("-", "_")
+    together = Barrier(8)
+
+    def make(number: int) -> None:
+        together.wait(30)
+        for _ in range(5):
+            create_roles(postgres_admin.url() if number % 2 else database.url, PASSWORDS, made)
+
+    try:
+        with ThreadPoolExecutor(together.parties) as pool:
+            list(pool.map(make, range(together.parties)))
+        owner = settings_for("127.0.0.1:1", postgres_admin, made).postgres.conninfo("owner")
+        assert migrate(owner).revision == "0001"
+    finally:
+        drop_database(postgres_admin, made)
 
 
 def test_making_roles_needs_every_password(postgres_admin: PostgresAddress, database: Database) -> None:
