@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import psycopg
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer
 from rich.console import Console
 
 from schemas.topics import PLAYBACK_REPORTED
@@ -21,6 +21,7 @@ from streams.cli.running import Running
 from streams.runtime.settings import KafkaSettings
 from streams.runtime.tokens import create_source, create_token
 from tests.integration.projections.world import eventually
+from tests.kafka import answered, watermarks
 
 QUIET = Console(quiet=True)
 SOURCE = "home"
@@ -91,7 +92,7 @@ def end_of(kafka: KafkaSettings, topic: str) -> int:
     """The end offsets of all partitions together: of a topic without transactions, the number of its records."""
     consumer = Consumer({**kafka.client(), "group.id": "ends"})
     try:
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-        return sum(consumer.get_watermark_offsets(TopicPartition(topic, p), 10)[1] for p in partitions)
+        partitions = answered(lambda: consumer.list_topics(topic, timeout=10)).topics[topic].partitions
+        return sum(watermarks(consumer, topic, p)[1] for p in partitions)
     finally:
         consumer.close()

@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from streams.engine import EngineConfig, ensure_changelogs
+from tests import kafka
 
 from . import oracle
 
@@ -138,12 +139,12 @@ class Cluster:
         # Not by the admin client: its list_consumer_group_offsets crashed the interpreter (SIGSEGV) while
         # a new broker's group coordinator was still being made.
         wanted = [TopicPartition(topic, p) for topic in (self.a, self.b) for p in range(self.partitions)]
-        found = self._asker.committed(wanted, 30)
+        found = kafka.committed(self._asker, wanted)
         return {(tp.topic, tp.partition): tp.offset for tp in found}
 
     def ends(self) -> dict[tuple[str, int], int]:
         return {
-            (topic, p): self._asker.get_watermark_offsets(TopicPartition(topic, p), 30)[1]
+            (topic, p): kafka.watermarks(self._asker, topic, p)[1]
             for topic in (self.a, self.b)
             for p in range(self.partitions)
         }

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from streams.engine import Refused
 from streams.engine.logs import Logs
+from tests.kafka import delete_records
 
 from .lab import Lab
 
@@ -108,7 +109,7 @@ def test_invariant_06_given_a_reset_group_then_refused_until_told_to_trust_it(la
 
 def test_given_records_deleted_before_they_were_processed_then_refused(lab: Lab) -> None:
     committed_rows(lab, {b"a": b"1"}, offset=2)
-    lab.admin.delete_records([TopicPartition(lab.source, 0, 8)])[TopicPartition(lab.source, 0)].result(30)
+    delete_records(lab.admin, [TopicPartition(lab.source, 0, 8)])
     with lab.worker() as worker, pytest.raises(Refused, match="outside the log"):
         worker.restore({0: 3})
 
@@ -145,7 +146,7 @@ def test_pitfall_11_given_a_changelog_then_its_head_cannot_be_deleted_by_mistake
     committed_rows(lab, {b"a": b"1"})
     cut = TopicPartition(lab.table.changelog, 0, 1)
     with pytest.raises(KafkaException, match="POLICY_VIOLATION"):
-        lab.admin.delete_records([cut])[TopicPartition(lab.table.changelog, 0)].result(30)
+        delete_records(lab.admin, [cut])
 
 
 def test_invariant_08_given_a_changelog_without_its_head_then_an_intact_copy_goes_on_and_a_lost_one_refuses(
@@ -154,7 +155,7 @@ def test_invariant_08_given_a_changelog_without_its_head_then_an_intact_copy_goe
     committed_rows(lab, {b"a": b"1", b"b": b"2"})
     _policy(lab, "compact,delete")
     cut = TopicPartition(lab.table.changelog, 0, 2)
-    lab.admin.delete_records([cut])[TopicPartition(lab.table.changelog, 0)].result(30)
+    delete_records(lab.admin, [cut])
     with lab.worker() as worker, pytest.raises(Refused, match=r"cleanup\.policy=compact,delete"):
         worker.restore({0: 5})
     _policy(lab, "compact")

@@ -14,6 +14,7 @@ from schemas.topics import IDENTITY_USERS, PLAYBACK_REPORTED
 from streams.runtime.kafka import apply_topics
 from streams.runtime.settings import KafkaSettings
 from tests.integration.ingest.house import conninfo_of, make_core
+from tests.kafka import watermarks
 from tests.stack import Database
 
 READ_TIMEOUT_S = 30.0
@@ -52,10 +53,7 @@ class Tail:
             }
         )
         partitions = self._consumer.list_topics(topic, timeout=READ_TIMEOUT_S).topics[topic].partitions
-        ends = [
-            self._consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=READ_TIMEOUT_S)
-            for number in partitions
-        ]
+        ends = [watermarks(self._consumer, topic, number) for number in partitions]
         assert OFFSET_END not in {end for _, end in ends}
         self._consumer.assign(
             [TopicPartition(topic, number, end) for number, (_, end) in zip(partitions, ends, strict=True)]

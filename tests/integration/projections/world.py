@@ -30,6 +30,7 @@ from streams.runtime.errors import PlayheadError
 from streams.runtime.failpoints import Failpoint, disarmed
 from streams.runtime.kafka import apply_topics
 from streams.runtime.settings import KafkaSettings, PlaybackSettings, PostgresSettings, Role, Settings
+from tests.kafka import answered, delete_records, watermarks
 from tests.projections.decisions import PRIMARY_KEYS, Rows, key_of, partition_for
 
 PASSWORDS: dict[Role, str] = {
@@ -117,11 +118,10 @@ class World:
         consumer = Consumer({**self.settings.kafka.client(), "group.id": "watermarks"})
         cuts = []
         for partition in range(self.topic.partitions):
-            _, end = consumer.get_watermark_offsets(TopicPartition(self.topic.name, partition), 10)
+            _, end = watermarks(consumer, self.topic.name, partition)
             cuts.append(TopicPartition(self.topic.name, partition, min(before, end)))
         consumer.close()
-        for future in admin.delete_records(cuts).values():
-            future.result(20)
+        delete_records(admin, cuts)
 
     def produce(self, events: Iterable[PlaybackDecided]) -> None:
         for event in events:
@@ -276,11 +276,11 @@ def read_all(kafka: KafkaSettings, topic: str) -> list[Message]:
         logger=logging.getLogger("librdkafka.test"),
     )
     try:
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        partitions = answered(lambda: consumer.list_topics(topic, timeout=10)).topics[topic].partitions
         places: dict[int, int] = {}
         starts = []
         for partition in partitions:
-            first, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), 10)
+            first, end = watermarks(consumer, topic, partition)
             if end > first:
                 places[partition] = end
                 starts.append(TopicPartition(topic, partition, first))
