@@ -12,7 +12,7 @@ from tests.schemas import codec_fuzz
 from tests.schemas.implementations import sanitizers
 
 FLAGS = ("-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-MUTANTS = 8_000
+MUTANTS = 3_000
 
 
 def test_no_input_makes_the_compiled_codecs_touch_what_is_not_theirs(tmp_path: Path) -> None:
