@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 from streams.domain.identity import media_id
 from streams.runtime.people import AliasStore, PeopleStore
@@ -53,6 +54,10 @@ class Names:
             return [known]
         computed = media_id(source, media)
         return [media, computed] if _OURS.fullmatch(media) else [computed]
+
+    async def upstream(self, media: Sequence[str], source: str | None) -> Mapping[str, str]:
+        """media_id → what the source calls it, of those it has named; nothing without a source."""
+        return await self._aliases.upstream(source, media) if source is not None and media else {}
 
 
 def not_found() -> Problem:

@@ -78,17 +78,19 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
         if_none_match: _IfNoneMatch = None,
     ) -> Response:
         begin = read_cursor(cursor, str)
-        ref = await names.user(caller, user, names.source(caller, source))
+        named = names.source(caller, source)
+        ref = await names.user(caller, user, named)
         await _wait_for(read, after, ref)
         page = await read.progress_page(ref, begin[0] if begin else None, limit + 1)
-        items = [ProgressOut(**ProgressOut.fields_of(row)) for row in page.rows[:limit]]
+        upstream = await names.upstream([row["media_id"] for row in page.rows], named)
+        items = [ProgressOut(**ProgressOut.fields_of(row, upstream)) for row in page.rows[:limit]]
         more = len(page.rows) > limit
         found = ProgressPage(
             items=items, next=cursor_of(items[-1].media) if more else None, version=VersionOut.of(page.version)
         )
         return _answer(found, page.version, if_none_match)
 
-    @router.get("/users/{user}/progress/{media}", summary="One media of a person", response_model=ProgressOut)
+    @router.get("/users/{user}/progress/{media:path}", summary="One media of a person", response_model=ProgressOut)
     async def progress_of(
         user: _Id,
         media: _Id,
@@ -105,7 +107,8 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
         if found is None:
             raise not_found()
         row, version = found
-        return _answer(ProgressOut(**ProgressOut.fields_of(row)), version, if_none_match)
+        upstream = await names.upstream([row["media_id"]], named)
+        return _answer(ProgressOut(**ProgressOut.fields_of(row, upstream)), version, if_none_match)
 
     @router.get("/users/{user}/continue", summary="What to go on with, newest first", response_model=ContinuePage)
     async def continue_list(
@@ -118,10 +121,12 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
         if_none_match: _IfNoneMatch = None,
     ) -> Response:
         begin = read_cursor(cursor, int, str)
-        ref = await names.user(caller, user, names.source(caller, source))
+        named = names.source(caller, source)
+        ref = await names.user(caller, user, named)
         await _wait_for(read, after, ref)
         page = await read.continue_page(ref, (begin[0], begin[1]) if begin else None, limit + 1)
-        items = [ContinueOut(**ContinueOut.fields_of(row)) for row in page.rows[:limit]]
+        upstream = await names.upstream([row["media_id"] for row in page.rows], named)
+        items = [ContinueOut(**ContinueOut.fields_of(row, upstream)) for row in page.rows[:limit]]
         more = len(page.rows) > limit
         found = ContinuePage(
             items=items,
@@ -130,7 +135,7 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
         )
         return _answer(found, page.version, if_none_match)
 
-    @router.get("/users/{user}/history/{media}", summary="What happened, newest first", response_model=HistoryPage)
+    @router.get("/users/{user}/history/{media:path}", summary="What happened, newest first", response_model=HistoryPage)
     async def history_list(
         user: _Id,
         media: _Id,
@@ -167,7 +172,7 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
         response_model=EventOut,
         responses={
             409: {"description": "Several reports have this id: say which with ?source=, ?user=, ?media=."},
-            410: {"description": "Older than 30 days; `playhead explain --from-log` still finds it."},
+            410: {"description": "Older than 30 days: the explanation is gone, the decision is still in the log."},
         },
     )
     async def event(
@@ -189,7 +194,9 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
                 409, "ambiguous", "Several reports have this id: say which with ?source=, ?user=, ?media=.", which=which
             )
         if rows[0]["expired"]:
-            raise Problem(410, "expired", "Older than 30 days; 'playhead explain --from-log' still finds it.")
+            raise Problem(
+                410, "expired", "Older than 30 days: the explanation is gone, the decision is still in the log."
+            )
         return _json(EventOut.of(rows[0]), {"Cache-Control": "private, no-cache"})
 
     return router

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -35,6 +36,7 @@ class ContinueOut(BaseModel):
 
     user: str = Field(description="user_ref")
     media: str = Field(description="media_id")
+    upstream_media: str | None = Field(description="what the caller's source calls it; null without a source")
     media_kind: str
     epoch: int
     phase: str
@@ -49,12 +51,14 @@ class ContinueOut(BaseModel):
     version: VersionOut | None
 
     @classmethod
-    def fields_of(cls, row: Row) -> dict[str, Any]:
+    def fields_of(cls, row: Row, upstream: Mapping[str, str]) -> dict[str, Any]:
+        """``upstream``: media_id → what the caller's source calls it."""
         version = Version(row["model_epoch"], row["log_epoch"], row["partition"], row["version"])
         named = {name: row[name] for name in cls.model_fields if name in row and name != "version"}
         return named | {
             "user": row["user_ref"],
             "media": row["media_id"],
+            "upstream_media": upstream.get(row["media_id"]),
             "updated_at": row["updated_ms"],
             "version": VersionOut.of(version),
         }

@@ -17,7 +17,8 @@ from streams.cli.household import PEOPLE, TITLES, Request, scenes
 from streams.domain.identity import media_id
 
 SETTLE_TIMEOUT_S = 30.0
-_POLL_S = 0.1
+_POLL_S = 0.05
+_SHOW_EVERY_S = 0.5
 
 
 def demo(
@@ -27,7 +28,7 @@ def demo(
     """Play a household's evening through the HTTP endpoints, and show what each person sees afterwards.
 
     Starts Kafka, PostgreSQL and every role as processes of their own, and stops them at the end. The first run
-    fetches about 210 MB into the user's cache. Runs without the schema registry: schemas are pinned.
+    fetches about 45 MB into the user's cache. Runs without the schema registry: schemas are pinned.
 
     Examples:  playhead demo  ·  playhead demo --pause 0  ·  playhead demo --data data-demo
     """
@@ -90,9 +91,12 @@ def act(play: Play, console: Any, pause: float) -> None:
     for number, scene in enumerate(evening, 1):
         console.print(f"[bold]{number}[/bold]  {scene.says}")
         with Live(_progress_table(play), console=console, transient=True, refresh_per_second=8) as live:
+            shown = time.monotonic()
             for request in scene.requests:
                 play.send(request)
-                live.update(_progress_table(play))
+                if time.monotonic() - shown > _SHOW_EVERY_S:
+                    live.update(_progress_table(play))
+                    shown = time.monotonic()
             time.sleep(pause)
             live.update(_progress_table(play))
 
@@ -162,7 +166,7 @@ def invalidations(settings: Any) -> Counter[str]:
     found: Counter[str] = Counter()
     ended: set[int | None] = set()
     while len(ended) < len(partitions):
-        for message in consumer.consume(500, 1.0):
+        for message in consumer.consume(500, 0.1):
             error, key = message.error(), message.key()
             if error is None and key is not None:
                 found[key.decode()] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,16 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+from confluent_kafka import ConsumerGroupState, KafkaException
+from confluent_kafka.admin import AdminClient
 from rich.console import Console
 
+from schemas.placement import PARTITIONS
 from streams.cli.deployment import Options, prepare, roles
 from streams.local import Stack
 from streams.local.progress import BarProgress
 from streams.local.supervisor import Supervisor
 from streams.runtime.errors import Unavailable
-from streams.runtime.settings import Settings
+from streams.runtime.kafka import admin_client
+from streams.runtime.settings import PREFIX, Settings
 
-READY_TIMEOUT_S = 60.0
+READY_TIMEOUT_S = 90.0
+_GROUPS = ("playback", "projection.playback")
 _POLL_S = 0.1
 
 
@@ -73,7 +79,12 @@ def deployment(
         settings = prepare(folder, addresses, options, say)
         say("roles: door and read API, agents, projection, relay")
         supervisor = Supervisor(
-            roles(settings, options), logs=folder / "logs", state_file=folder / "supervisor.json", on_line=on_line
+            roles(settings, options),
+            logs=folder / "logs",
+            state_file=folder / "supervisor.json",
+            on_line=on_line,
+            # Exactly these settings: what the caller has set is for another deployment.
+            environment={name: value for name, value in os.environ.items() if not name.startswith(PREFIX)},
         )
         supervisor.start()
         running = Running(stack, settings, supervisor)
@@ -86,15 +97,34 @@ def deployment(
 
 
 def wait_until_ready(running: Running, timeout_s: float = READY_TIMEOUT_S) -> None:
-    """Return when the door says it is ready. Raises ConfigurationError, Unavailable."""
+    """Return when the door is ready and every partition has an agent and a projector at work.
+
+    Raises ConfigurationError when a role refuses to run, Unavailable when they are not ready in time.
+    """
     deadline = time.monotonic() + timeout_s
+    admin = admin_client(running.settings.kafka)
     while True:
         running.supervisor.raise_refusal()
-        try:
-            if httpx.get(f"{running.url}/readyz", timeout=2).status_code == httpx.codes.OK:
-                return
-        except httpx.HTTPError:
-            pass  # not listening yet
+        if _door_is_ready(running) and all(_owned_partitions(admin, g) == PARTITIONS for g in _GROUPS):
+            return
         if time.monotonic() > deadline:
             raise Unavailable(f"not ready after {timeout_s:.0f} s; see the logs in {running.stack.folder / 'logs'}")
         time.sleep(_POLL_S)
+
+
+def _door_is_ready(running: Running) -> bool:
+    try:
+        return httpx.get(f"{running.url}/readyz", timeout=2).status_code == httpx.codes.OK
+    except httpx.HTTPError:
+        return False  # not listening yet
+
+
+def _owned_partitions(admin: AdminClient, group: str) -> int:
+    """How many partitions the members of a stable consumer group own; 0 while it settles."""
+    try:
+        found = admin.describe_consumer_groups([group], request_timeout=5)[group].result()
+    except KafkaException:
+        return 0  # the coordinator is being chosen
+    if found.state is not ConsumerGroupState.STABLE:
+        return 0
+    return sum(len(member.assignment.topic_partitions) for member in found.members)

@@ -34,9 +34,14 @@ def add(
     if as_json:
         emit_json({"source": source_id, "created": made, "token": token, "hook": hook})
         return
-    typer.echo(f"source {source_id} ({kind}) {'created' if made else 'is there already; it has a new token'}")
+    typer.echo(
+        f"source {source_id} ({kind}) "
+        + ("created" if made else "is there already and has one more token; 'playhead token list' shows the others")
+    )
     if hook is not None:
         typer.echo(f"enter this address on the server's webhook page:\n  {hook}")
+    elif kind == "listenbrainz":
+        typer.echo(f"set the server's ListenBrainz address to {base}/1 and its token to\n  {token}")
     else:
         typer.echo(f"send reports to {base}/v1/playback with the header\n  Authorization: Bearer {token}")
 

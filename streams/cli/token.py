@@ -13,7 +13,7 @@ app = typer.Typer(no_args_is_help=True, help="Bearer tokens. Only their SHA-256 
 def create(
     source: str = typer.Option("", help="Source it speaks for; none: every source, for operators."),
     scope: list[str] = typer.Option(["report", "read"], help="report, read or operate; may be repeated."),
-    user: str = typer.Option("", help="user_ref of the one person a read token may see."),
+    user: str = typer.Option("", help="user_ref (as the read API shows it) of the one person it is for."),
     label: str = typer.Option("", help="For your list."),
     as_json: Json = False,
 ) -> None:

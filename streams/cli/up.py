@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +18,7 @@ from streams.cli.output import Json, emit_json
 
 def up(
     data: Path = typer.Option(Path("data"), help="Folder for services, logs, secrets and state; kept between runs."),
-    port: int = typer.Option(8420, help="Port of the HTTP API, on the loopback interface."),
+    port: int = typer.Option(8420, min=0, max=65535, help="Port of the HTTP API, on loopback; 0: a free one."),
     workers: int = typer.Option(1, min=1, max=12, help="Agent processes."),
     registry: bool = typer.Option(True, help="Start the schema registry; without it schemas are pinned."),
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Show the roles' logs here too."),
@@ -24,7 +26,7 @@ def up(
 ) -> None:
     """Start Kafka, PostgreSQL, the registry and every role; print the addresses; stop all on Ctrl-C.
 
-    The first run fetches about 370 MB into the user's cache; later ones need no network.
+    The first run fetches about 205 MB into the user's cache; later ones need no network.
 
     Examples:  playhead up  ·  playhead up --data ~/playhead --workers 2  ·  playhead up --no-registry
     """
@@ -42,9 +44,9 @@ def up(
         if verbose or not line.startswith("{"):
             console.print(f"{role:>8} │ {line}", markup=False, highlight=False)
 
-    if not ports.is_free(port):
+    if port and not ports.is_free(port):
         raise ConfigurationError(f"port {port} is in use: stop what uses it, or choose another with --port")
-    options = Options(http_port=port, agents=workers)
+    options = Options(http_port=port or None, agents=workers)
     with (
         running.deployment(data.expanduser().absolute(), options, console, registry=registry, on_line=show) as playhead,
         _until_signal() as stop,
@@ -55,11 +57,14 @@ def up(
         else:
             for name, address in addresses.items():
                 console.print(f"  {name:<10} {address}", markup=False, highlight=False)
+            config = shlex.quote(str(playhead.stack.folder / SETTINGS_FILE))
+            command = shlex.quote(str(Path(sys.executable).with_name("playhead")))
             console.print(
-                f"\nOther commands find it with  PLAYHEAD_CONFIG={data / SETTINGS_FILE}\n"
-                "Next:  playhead source add jellyfin shelf   ·   Ctrl-C stops everything.",
+                f"\nIn another terminal:\n  export PLAYHEAD_CONFIG={config}\n"
+                f"  {command} source add jellyfin shelf\nCtrl-C stops everything.",
                 markup=False,
                 highlight=False,
+                soft_wrap=True,
             )
         while not stop.wait(0.5):
             playhead.supervisor.raise_refusal()

@@ -199,7 +199,10 @@ class Stack:
     def _open(self) -> None:
         """Take the folder and stop what an earlier run left in it; only then see which ports are free."""
         folder = (self._chosen or temporary_folder("playhead-stack-")).expanduser().absolute()
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as exc:
+            raise LocalStackError(f"{folder} can't be used: {exc.strerror}. Choose another folder.") from exc
         self._lock = take_folder(folder)
         self._folder = folder
         try:

@@ -65,7 +65,10 @@ class Supervisor:
         logs: Path,
         state_file: Path,
         on_line: Callable[[str, str], None] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        """``environment`` is what every role gets beside its own, by default this process's."""
+        self._environment = dict(os.environ if environment is None else environment)
         self._roles = {role.name: _Running(role) for role in roles}
         self._logs = logs
         self._state_file = state_file
@@ -159,7 +162,7 @@ class Supervisor:
                 errors="replace",
                 # A session of its own: Ctrl-C reaches the supervisor, which ends the roles in order.
                 start_new_session=True,
-                env={**os.environ, **role.environment},
+                env={**self._environment, **role.environment},
             )
             running.started = time.monotonic()
             running.starts += 1

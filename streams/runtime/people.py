@@ -48,6 +48,10 @@ class AliasStore(Protocol):
         """name → media_id, of those that are an upstream id or a media_id this source is known to have."""
         ...
 
+    async def upstream(self, source_id: str, media_ids: Collection[str]) -> Mapping[str, str]:
+        """media_id → what this source calls it, of those it has named."""
+        ...
+
     async def add(self, source_id: str, media: Mapping[str, str]) -> Mapping[str, str]:
         """Keep these (upstream id → media_id) and return what counts: an alias that was there wins."""
         ...
@@ -114,6 +118,20 @@ class PostgresAliases:
             rows = await cursor.fetchall()
             # An upstream id is what its source calls it, so it goes before a media_id of the same spelling.
             return {row[1]: row[1] for row in rows} | {row[0]: row[1] for row in rows}
+
+        return await self._database.run(ask)
+
+    async def upstream(self, source_id: str, media_ids: Collection[str]) -> Mapping[str, str]:
+        wanted = list(media_ids)
+
+        async def ask(connection: Connection) -> dict[str, str]:
+            cursor = await connection.execute(
+                # Several names of one media: the same one each time.
+                "SELECT media_id, min(upstream_media) FROM core.media_aliases"
+                " WHERE source_id = %s AND media_id = ANY(%s) GROUP BY media_id",
+                (source_id, wanted),
+            )
+            return dict(await cursor.fetchall())
 
         return await self._database.run(ask)
 

@@ -92,6 +92,13 @@ class RegistrySettings(_Section):
     url: str | None = Field(None, description="Confluent-compatible API; none: pinned schemas with pinned ids.")
     timeout_s: float = Field(5.0, gt=0, le=60, description="Longest wait for the network, seconds.")
 
+    @field_validator("url")
+    @classmethod
+    def _http(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("an address that begins with http:// or https:// is needed")
+        return value
+
 
 class PostgresSettings(_Section):
     host: str = Field("127.0.0.1", description="Address of PostgreSQL (18).")

@@ -28,6 +28,7 @@ UNKNOWN_TTL_S = 5.0
 STALE_S = 300.0
 CACHED_MAX = 10_000
 PREFIX = "ph_"
+SOURCE_KINDS = ("native", "jellyfin", "plex", "emby", "audiobookshelf", "subsonic", "listenbrainz", "files")
 _FORM = re.compile(r"ph_[A-Za-z0-9_-]{43}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _ID_BYTES = 6
@@ -144,15 +145,20 @@ SyncConnection = psycopg.Connection[Any]
 
 
 def create_source(connection: SyncConnection, source_id: str, kind: str, name: str) -> bool:
-    """Make a source known; False when it was already (then its kind and name are left alone).
+    """Make a source known; False when it was already (then its name is left alone).
 
-    ``source_id``: lower-case letters, digits, dots, dashes, underscores, at most 64. Raises Permanent.
+    ``source_id``: lower-case letters, digits, dots, dashes, underscores, at most 64; ``kind``: one of SOURCE_KINDS.
+    Raises Permanent for others, and when the source is there with another kind.
     """
-    if not _NAME.fullmatch(source_id) or not _NAME.fullmatch(kind):
+    if not _NAME.fullmatch(source_id):
         raise Permanent(
-            "a source id and its kind are 1 to 64 of a-z, 0-9, '.', '-', '_' and start with a letter or digit",
-            cause="bad_source",
+            "a source id is 1 to 64 of a-z, 0-9, '.', '-', '_' and starts with a letter or digit", cause="bad_source"
         )
+    if kind not in SOURCE_KINDS:
+        raise Permanent(f"the kind of a source is one of {', '.join(SOURCE_KINDS)}", cause="bad_source")
+    before = connection.execute("SELECT kind FROM core.sources WHERE source_id = %s", (source_id,)).fetchone()
+    if before is not None and before[0] != kind:
+        raise Permanent(f"source {source_id} is there already, of kind {before[0]}", cause="bad_source")
     made = connection.execute(
         "INSERT INTO core.sources (source_id, kind, name) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
         (source_id, kind, name),
@@ -169,7 +175,7 @@ def create_token(
 ) -> str:
     """Make a token and return it: the only time anybody sees it. The caller commits.
 
-    Raises Permanent for no or unknown scopes, for a source nobody knows, and for a token that could report
+    Raises Permanent for no or unknown scopes, for a source or person nobody knows, and for a token that could report
     without a source to report for (only an operator's may name sources).
     """
     wanted = sorted(set(scopes))
@@ -181,6 +187,18 @@ def create_token(
         known = connection.execute("SELECT 1 FROM core.sources WHERE source_id = %s", (source_id,)).fetchone()
         if known is None:
             raise Permanent("no such source: create it first", cause="bad_source")
+    if user_ref is not None:
+        # Nothing but a user_ref may stand for a person in the log; a name here would be written there.
+        known = connection.execute(
+            "SELECT 1 FROM core.users WHERE user_ref = %s AND (%s::text IS NULL OR source_id = %s) LIMIT 1",
+            (user_ref, source_id, source_id),
+        ).fetchone()
+        if known is None:
+            raise Permanent(
+                "no such person: a token is bound to a user_ref, as 'user' in the read API's answers shows it, of the "
+                "same source",
+                cause="bad_user",
+            )
     token = PREFIX + secrets.token_urlsafe(32)
     connection.execute(
         "INSERT INTO core.tokens (token_hash, token_id, source_id, scopes, user_ref, label)"

@@ -105,6 +105,12 @@ class FakeAliases:
             name: self.rows[source_id, name] for name in named if (source_id, name) in self.rows
         }
 
+    async def upstream(self, source_id: str, media_ids: Collection[str]) -> Mapping[str, str]:
+        self.database.ask()
+        ours = sorted((name for source, name in self.rows if source == source_id), reverse=True)
+        found = {self.rows[source_id, name]: name for name in ours}
+        return {media: found[media] for media in media_ids if media in found}
+
     async def add(self, source_id: str, media: Mapping[str, str]) -> Mapping[str, str]:
         self.database.ask()
         for name, its_id in media.items():

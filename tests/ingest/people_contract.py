@@ -95,6 +95,14 @@ class AliasStoreContract(ABC):
 
         self.run(test)
 
+    def test_our_id_is_turned_into_what_the_source_calls_it(self) -> None:
+        async def test(store: AliasStore, _: AliasStore) -> None:
+            await store.add("home", {"m-1": "1" * 32, "also-m-1": "1" * 32})
+            assert await store.upstream("home", ["1" * 32, "2" * 32]) == {"1" * 32: "also-m-1"}
+            assert await store.upstream("jelly", ["1" * 32]) == {}
+
+        self.run(test)
+
     def test_both_the_upstream_id_and_our_id_are_found_within_the_source(self) -> None:
         async def test(store: AliasStore, _: AliasStore) -> None:
             await store.add("home", {"m-1": "1" * 32})

@@ -66,6 +66,10 @@ class TestTokens(_OnPostgres):
         return self.with_two(scene)
 
     def test_a_created_token_is_its_holder_and_a_revoked_one_nobody(self, connection: psycopg.Connection[Any]) -> None:
+        connection.execute(
+            "INSERT INTO core.users (source_id, upstream_user, user_ref) VALUES ('home', 'ana', %s)", ("u" * 32,)
+        )
+        connection.commit()
         token = create_token(connection, "home", ["report", "read"], "u" * 32, "phone")
         found = self.ask(token)
         assert (found.source_id, found.scopes, found.user_ref) == ("home", {Scope.REPORT, Scope.READ}, "u" * 32)
@@ -114,9 +118,22 @@ class TestTokens(_OnPostgres):
             create_token(connection, source, scopes)
         assert list_tokens(connection) == []
 
+    @pytest.mark.parametrize("user", ["zebulon.quux", "f" * 32])
+    def test_a_token_is_bound_to_a_known_user_ref_only_so_that_no_name_gets_into_the_log(
+        self, connection: psycopg.Connection[Any], user: str
+    ) -> None:
+        connection.execute(
+            "INSERT INTO core.users (source_id, upstream_user, user_ref) VALUES ('jelly', 'ana', %s)", ("f" * 32,)
+        )
+        with pytest.raises(Permanent, match="no such person"):
+            create_token(connection, "home", ["report"], user)
+
     def test_a_source_is_made_once_and_needs_a_plain_name(self, connection: psycopg.Connection[Any]) -> None:
         assert create_source(connection, "attic", "plex", "Attic")
-        assert not create_source(connection, "attic", "emby", "Other")
+        assert not create_source(connection, "attic", "plex", "Other")
+        for other in ("emby", "bogus"):
+            with pytest.raises(Permanent):
+                create_source(connection, "attic", other, "Other")
         for bad in ("", "Attic", "a b", "a\0b", "../x", "x" * 65):
             with pytest.raises(Permanent):
                 create_source(connection, bad, "plex", "x")
