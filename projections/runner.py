@@ -33,6 +33,7 @@ from projections.source import LogAnomaly, LogTruncated, Source, newest_of_each
 from streams.runtime import logs, metrics
 from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.contract import Contract
+from streams.runtime.deadletter import announce
 from streams.runtime.errors import Unavailable
 from streams.runtime.failpoints import Failpoint, disarmed
 from streams.runtime.settings import Settings
@@ -237,17 +238,7 @@ class Runner(Generic[E]):
         letters = [self._decoder.letter(one, topic_ids[place(one.message)[0]], self._name) for one in poison]
         self._outlet.publish([self._decoder.record_of(letter) for letter in letters])
         for letter in letters:
-            metrics.DEAD_LETTERS.labels(self._name, letter.cause_class).inc()
-            _log.warning(
-                "dead letter",
-                correlation_id=letter.correlation_id,
-                event_id=letter.event_id,
-                cause=letter.cause_class,
-                topic=letter.topic,
-                partition=letter.partition,
-                offset=letter.offset,
-                error=letter.error_text,
-            )
+            announce(letter)
 
     def _account(self, decoded: Decoded[E], records: Sequence[Record[E]], folded: Folded, seconds: float) -> None:
         name = self._projection.name

@@ -22,9 +22,9 @@ from projections.models.playback_rows import (
     result_hash,
 )
 from schemas.events import Conflict, Event, Pending, PlaybackDecided, SourcePosition
-from schemas.placement import partition_of, playback_key
 from schemas.topics import PLAYBACK_DECIDED
 from streams.runtime.errors import Permanent
+from streams.runtime.misplaced import hold_in_place
 
 Key = tuple[str, str]
 
@@ -39,14 +39,7 @@ class PlaybackProjection(Projection[PlaybackDecided]):
     def accept(self, key: bytes, event: Event, partition: int) -> PlaybackDecided:
         if not isinstance(event, PlaybackDecided):
             raise Permanent(f"a {type(event).__name__} is no decision", cause="wrong_event")
-        try:
-            expected = playback_key(event.user_ref, event.media_id)
-        except ValueError as exc:
-            raise Permanent(str(exc), cause="invalid_value") from exc
-        if key != expected:
-            raise Permanent("the key is not user_ref:media_id of the payload", cause="key_mismatch")
-        if partition_of(event.user_ref.encode(), self.topic.partitions) != partition:
-            raise Permanent("the person's records belong in another partition", cause="wrong_partition")
+        hold_in_place(event, key, partition, self.topic)
         if event.cause.partition != partition:
             raise Permanent("the report it decides is of another partition", cause="wrong_partition")
         if event.verdict not in VERDICTS or not 0 <= event.logged_at <= LOGGED_AT_MAX:

@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka import Message
 
 from schemas.events import Conflict, Event, Pending, PlaybackDecided, PlaybackReported, SourcePosition
-from schemas.placement import playback_key, playback_partition
+from schemas.placement import playback_key
 from schemas.topics import PLAYBACK_DECIDED, PLAYBACK_REPORTED
 from streams.agents import state as rows
 from streams.domain.playback import Decision, decide
@@ -25,6 +25,7 @@ from streams.engine import App, Batch, Refused, Table
 from streams.runtime import logs, metrics
 from streams.runtime.contract import Contract
 from streams.runtime.errors import ConfigurationError, Permanent, Unavailable
+from streams.runtime.misplaced import hold_in_place
 
 TABLE = "progress"
 REGISTRY_WAIT_S = 2.0
@@ -95,14 +96,7 @@ def reported(record: Message, contract: Contract) -> PlaybackReported:
     event: Event = contract.decode(value)
     if not isinstance(event, PlaybackReported):
         raise Permanent(f"a {type(event).__name__} is no report", cause="wrong_event")
-    try:
-        expected = playback_key(event.user_ref, event.media_id)
-    except ValueError as exc:
-        raise Permanent(str(exc), cause="invalid_value") from exc
-    if key != expected:
-        raise Permanent("the key is not user_ref:media_id of the payload", cause="key_mismatch")
-    if playback_partition(key, PLAYBACK_REPORTED.partitions) != record.partition():
-        raise Permanent("the person's records belong in another partition", cause="wrong_partition")
+    hold_in_place(event, key, record.partition(), PLAYBACK_REPORTED)
     return event
 
 

@@ -6,13 +6,11 @@ from confluent_kafka import Message
 
 from schemas.topics import DEAD_LETTERS
 from streams.engine import Failpoint, Output, SourcePosition
-from streams.runtime import failpoints, logs, metrics
+from streams.runtime import failpoints, metrics
 from streams.runtime.clock import Clock
 from streams.runtime.contract import Contract
-from streams.runtime.deadletter import dead_letter, dead_letter_key
+from streams.runtime.deadletter import announce, dead_letter, dead_letter_key
 from streams.runtime.errors import Permanent
-
-_log = logs.get(__name__)
 
 
 class DeadLetters:
@@ -38,17 +36,7 @@ class DeadLetters:
             correlation_id=error.correlation_id if isinstance(error, Permanent) else None,
             source_id=error.source_id if isinstance(error, Permanent) else None,
         )
-        metrics.DEAD_LETTERS.labels(self._consumer, letter.cause_class).inc()
-        _log.warning(
-            "dead letter",
-            correlation_id=letter.correlation_id,
-            event_id=letter.event_id,
-            cause=letter.cause_class,
-            topic=letter.topic,
-            partition=letter.partition,
-            offset=letter.offset,
-            error=letter.error_text,
-        )
+        announce(letter)
         key = dead_letter_key(position.topic, position.partition)
         return Output(DEAD_LETTERS.name, self._contract.encode(letter), key)
 

@@ -14,6 +14,7 @@ from schemas.codec import schema_id_of
 from schemas.events import DeadLetter
 from schemas.limits import TEXT_BYTES_MAX
 from schemas.topics import DEAD_LETTER_BYTES_MAX
+from streams.runtime import logs, metrics
 from streams.runtime.clock import Clock
 from streams.runtime.errors import Permanent
 
@@ -22,6 +23,8 @@ _OVERHEAD_BYTES = 24 * 1024
 KEY_BYTES_MAX = 8 * 1024
 VALUE_BYTES_MAX = DEAD_LETTER_BYTES_MAX - _OVERHEAD_BYTES - KEY_BYTES_MAX
 UNKNOWN_SOURCE = "unknown"
+
+_log = logs.get(__name__)
 
 
 class CauseClass(StrEnum):
@@ -95,6 +98,22 @@ def dead_letter(
         consumer=consumer,
         attempts=attempts,
         failed_at=now,
+    )
+
+
+def announce(letter: DeadLetter) -> None:
+    """Count the letter and log where it is and why; no payload."""
+    metrics.DEAD_LETTERS.labels(letter.consumer, letter.cause_class).inc()
+    _log.warning(
+        "dead letter",
+        correlation_id=letter.correlation_id,
+        event_id=letter.event_id,
+        consumer=letter.consumer,
+        cause=letter.cause_class,
+        topic=letter.topic,
+        partition=letter.partition,
+        offset=letter.offset,
+        error=letter.error_text,
     )
 
 
