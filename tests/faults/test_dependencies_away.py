@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import pytest
 
-from streams.local.unprivileged import temporary_folder
 from tests.faults import oracle
 from tests.faults.world import World, playhead_world
 from tests.integration.projections.world import eventually
@@ -24,7 +23,7 @@ pytestmark = [pytest.mark.services, pytest.mark.faults, pytest.mark.timeout(600)
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    with playhead_world(temporary_folder("playhead-faults-"), registry=True) as made:
+    with playhead_world(registry=True) as made:
         yield made
 
 

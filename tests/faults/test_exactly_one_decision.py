@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import time
 from contextlib import closing
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -16,7 +15,6 @@ import pytest
 from projections.digest import digests
 from projections.models.playback import PlaybackProjection
 from projections.runner import Runner
-from streams.local.unprivileged import temporary_folder
 from streams.runtime.contract import Contract
 from tests.faults import oracle
 from tests.faults.chaos import Chaos
@@ -35,8 +33,7 @@ BATCH = 100
 @pytest.mark.timeout(1_500)
 def test_given_roles_killed_and_frozen_every_report_has_exactly_its_decision_row_and_invalidation() -> None:
     print(f"seed {SEED}: {REPORTS} reports, {FAULTS} faults; PLAYHEAD_FAULT_SEED={SEED} plays it again")
-    folder: Path = temporary_folder("playhead-faults-")
-    with playhead_world(folder, agents=2, projectors=2, registry=True) as world:
+    with playhead_world(agents=2, projectors=2, registry=True) as world:
         roles = ["agents-1", "agents-2", "project-1", "project-2", "relay"]
         session_s = world.settings.playback.session_timeout_s
         chaos = Chaos(world.playhead.supervisor, roles, seed=SEED, faults=FAULTS, session_s=session_s)

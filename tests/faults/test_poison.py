@@ -13,7 +13,6 @@ from confluent_kafka import Producer
 from schemas.events import DeadLetter, PlaybackReported
 from schemas.placement import PARTITIONS, playback_key, playback_partition
 from schemas.topics import DEAD_LETTERS, PLAYBACK_REPORTED, SOURCE_RECORD_BYTES_MAX
-from streams.local.unprivileged import temporary_folder
 from streams.runtime.contract import Contract
 from tests.faults.world import World, playhead_world
 from tests.integration.projections.world import eventually, read_all
@@ -38,7 +37,7 @@ class Poison:
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    with playhead_world(temporary_folder("playhead-faults-")) as made:
+    with playhead_world() as made:
         yield made
 
 

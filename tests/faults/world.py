@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,6 +18,7 @@ from streams.cli import running
 from streams.cli.admin import door_connection
 from streams.cli.deployment import Options
 from streams.cli.running import Running
+from streams.local.unprivileged import temporary_folder
 from streams.runtime.settings import KafkaSettings
 from streams.runtime.tokens import create_source, create_token
 from tests.integration.projections.world import eventually
@@ -79,13 +80,15 @@ class World:
 
 
 @contextmanager
-def playhead_world(folder: Path, *, agents: int = 1, projectors: int = 1, registry: bool = False) -> Iterator[World]:
-    """Start everything in ``folder`` and stop it at the end."""
+def playhead_world(*, agents: int = 1, projectors: int = 1, registry: bool = False) -> Iterator[World]:
+    """Start everything in a temporary folder and stop it at the end. After a failure the folder stays, with the logs."""
+    folder = temporary_folder("playhead-faults-")
     options = Options(http_port=None, agents=agents, projectors=projectors)
     with running.deployment(folder, options, QUIET, registry=registry) as playhead:
         world = World(playhead)
         with world.client:
             yield world
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def end_of(kafka: KafkaSettings, topic: str) -> int:
