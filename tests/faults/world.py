@@ -81,7 +81,7 @@ class World:
 
 @contextmanager
 def playhead_world(*, agents: int = 1, projectors: int = 1, registry: bool = False) -> Iterator[World]:
-    """Start everything in a temporary folder and stop it at the end. After a failure the folder stays, with the logs."""
+    """Start everything in a temporary folder and stop it at the end. After a failure the folder stays, for its logs."""
     folder = temporary_folder("playhead-faults-")
     options = Options(http_port=None, agents=agents, projectors=projectors)
     with running.deployment(folder, options, QUIET, registry=registry) as playhead:
