@@ -187,7 +187,7 @@ class World:
         with self.running() as running:
             eventually(lambda: not running.thread.is_alive() or self.applied() >= count, f"{count} records are applied")
 
-    def wait_applied(self, count: int, timeout_s: float = 90.0) -> None:
+    def wait_applied(self, count: int, timeout_s: float = 30.0) -> None:
         eventually(lambda: self.applied() >= count, f"{count} records are applied", timeout_s)
 
     # --- the database
@@ -255,7 +255,7 @@ def expect_rows(actual: Rows, expected: Rows) -> None:
             assert not differs, f"{table} {key}: (found, expected) {differs}"
 
 
-def eventually(happened: Callable[[], bool], what: str, timeout_s: float = 90.0) -> None:
+def eventually(happened: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
     """Poll until it happened; AssertionError after ``timeout_s``."""
     deadline = time.monotonic() + timeout_s
     while not happened():
