@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .engine_job import step
+from .engine_job import Job
 
 
 class Stopwatch:
@@ -57,6 +57,7 @@ def engine(settings: dict[str, Any]) -> None:
     )  # fmt: skip
     progress = app.Table("progress")
     out = settings["out"]
+    step = Job().step
 
     @app.agent(app.source(settings["source"]), outputs=[out])
     async def watched(stream: Any) -> None:
@@ -93,6 +94,7 @@ def stock(settings: dict[str, Any]) -> None:
     source = app.topic(settings["source"], key_type=bytes, value_type=bytes)
     out = app.topic(settings["out"], key_type=bytes, value_type=bytes)
     progress = app.Table("progress", key_type=bytes, value_type=bytes, partitions=settings["partitions"])
+    step = Job().step
 
     @app.agent(source)  # type: ignore[untyped-decorator]
     async def watched(stream: Any) -> None:
