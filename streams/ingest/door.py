@@ -153,7 +153,7 @@ class Door:
                     continue
             user = report.user if report.user is not None else report.upstream_user
             if user is None and principal.user_ref is None:
-                rejected.append(Rejection(index, "no_user", "the report names no user and the token is nobody's"))
+                rejected.append(Rejection(index, "missing_user", "the report names no user and the token is nobody's"))
                 continue
             if report.media is not None:
                 named = Named(report.media, may_be_ours=True)

@@ -119,8 +119,8 @@ def test_a_value_the_log_cannot_hold_is_refused_alone(monkeypatch: pytest.Monkey
 
 def test_a_parsers_rejections_keep_their_places() -> None:
     world = World()
-    receipt = take(world, Rejected("no_media", "…"), REPORT, Rejected("bad_time", "…"))
-    assert [(r.index, r.reason) for r in receipt.rejected] == [(0, "no_media"), (2, "bad_time")]
+    receipt = take(world, Rejected("missing_media", "…"), REPORT, Rejected("bad_time", "…"))
+    assert [(r.index, r.reason) for r in receipt.rejected] == [(0, "missing_media"), (2, "bad_time")]
     assert receipt.accepted == 1
 
 
@@ -138,7 +138,7 @@ def test_a_token_bound_to_a_person_fills_in_who_is_meant() -> None:
     nobody = replace(REPORT, upstream_user=None)
     assert take(world, nobody, principal=bound).accepted == 1
     assert world.reported()[0].user_ref == "b" * 32
-    assert [r.reason for r in take(world, nobody).rejected] == ["no_user"]
+    assert [r.reason for r in take(world, nobody).rejected] == ["missing_user"]
 
 
 def test_what_is_known_of_an_item_fills_only_what_the_report_leaves_out() -> None:

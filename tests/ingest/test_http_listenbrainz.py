@@ -34,7 +34,7 @@ def test_a_listen_of_a_token_bound_to_a_person_is_theirs() -> None:
 def test_a_token_that_is_nobodys_cannot_submit() -> None:
     world = World()
     answer = submit(world, world.report)
-    assert (answer.status_code, answer.json()["rejected"][0]["reason"]) == (422, "no_user")
+    assert (answer.status_code, answer.json()["rejected"][0]["reason"]) == (422, "missing_user")
     assert submit(world, "ph_wrong").status_code == 401
 
 

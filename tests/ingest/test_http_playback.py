@@ -58,8 +58,8 @@ def test_a_batch_accepts_the_good_ones_and_names_the_bad_ones_by_index() -> None
     document = answer.json()
     assert (document["accepted"], document["event_ids"]) == (2, ["a", "e"])
     assert [(r["index"], r["reason"]) for r in document["rejected"]] == [
-        (1, "bad_position"),
-        (2, "bad_shape"),
+        (1, "invalid_position"),
+        (2, "not_an_object"),
         (3, "unknown_kind"),
         (4, "wrong_source"),
     ]
@@ -71,7 +71,7 @@ def test_when_no_report_can_be_used_the_answer_is_422_with_the_reasons() -> None
     answer = post(world, {"reports": [progress(user=None), progress(media=None)]})
     assert answer.status_code == 422
     assert answer.headers["Content-Type"] == "application/problem+json"
-    assert [r["reason"] for r in answer.json()["rejected"]] == ["no_user", "no_media"]
+    assert [r["reason"] for r in answer.json()["rejected"]] == ["missing_user", "missing_media"]
     assert world.publisher.records == []
 
 

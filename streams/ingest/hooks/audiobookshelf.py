@@ -76,7 +76,7 @@ def _all(entries: object, parse_one: Callable[..., Result], *more: Fields) -> li
 
 def _single(entry: Fields) -> Result:
     if not entry:
-        raise Refuse("bad_shape", "no JSON object")
+        raise Refuse("not_an_object", "no JSON object")
     if any(name in entry for name in ("timeListening", "updatedAt", "playMethod")):
         return _session(entry, Fields(None))
     return _progress(entry)
@@ -85,7 +85,7 @@ def _single(entry: Fields) -> Result:
 def _session(entry: Fields, around: Fields) -> ParsedReport:
     """A listening session's last word. `around` is what surrounds a list of them (their deviceInfo)."""
     if not entry:
-        raise Refuse("bad_shape", "a session is no JSON object")
+        raise Refuse("not_an_object", "a session is no JSON object")
     device = entry.child("deviceInfo") or around.child("deviceInfo")
     return accept(
         ParsedReport(
@@ -106,7 +106,7 @@ def _session(entry: Fields, around: Fields) -> ParsedReport:
 
 def _progress(entry: Fields, session_id: str | None = None) -> Result:
     if not entry:
-        raise Refuse("bad_shape", "a progress is no JSON object")
+        raise Refuse("not_an_object", "a progress is no JSON object")
     user, media = _user(entry), _media(entry)
     duration_ms = entry.duration("duration", per_unit=_SECOND_MS)
     if duration_ms is None and "ebookLocation" in entry:
@@ -141,7 +141,7 @@ def _event(payload: Fields) -> list[Result]:
         if len(items) > REPORTS_PER_REQUEST_MAX:
             raise Refuse("too_many", f"over {REPORTS_PER_REQUEST_MAX} items")
         if not items:
-            raise Refuse("no_media", "the event names no item")
+            raise Refuse("missing_media", "the event names no item")
         return [guarded(_observation, item, _CHANGES[event]) for item in items]
     if event in _NO_NEWS:
         return [Ignored("no_news", f"{event} carries no playback or library news")]
@@ -158,7 +158,7 @@ def _newest_progress(user: Fields) -> Result:
 def _observation(item: Fields, change: Literal["added", "removed"]) -> Observation:
     identifier = item.identifier("id")
     if identifier is None:
-        raise Refuse("no_media", "the item has no id")
+        raise Refuse("missing_media", "the item has no id")
     metadata = item.child("media").child("metadata")
     return Observation(
         change=change,
@@ -172,7 +172,7 @@ def _observation(item: Fields, change: Literal["added", "removed"]) -> Observati
 def _user(entry: Fields) -> str:
     user = entry.identifier("userId")
     if user is None:
-        raise Refuse("no_user" if "libraryItemId" in entry else "incomplete", "userId is missing")
+        raise Refuse("missing_user" if "libraryItemId" in entry else "incomplete", "userId is missing")
     return user
 
 
@@ -184,7 +184,7 @@ def _media(entry: Fields) -> str:
 
 
 def _seconds(entry: Fields, name: str) -> int | None:
-    return entry.milliseconds(name, "bad_position", per_unit=_SECOND_MS)
+    return entry.milliseconds(name, "invalid_position", per_unit=_SECOND_MS)
 
 
 def _listened(entry: Fields) -> int | None:

@@ -44,14 +44,14 @@ def accept(report: ParsedReport) -> ParsedReport:
     ListenBrainz takes the user from the token, so the user is not asked for here.
     """
     if report.media is None and report.upstream_media is None:
-        raise Refuse("no_media", "the payload names no item")
+        raise Refuse("missing_media", "the payload names no item")
     if report.position_ms is None:
         if report.kind in NEED_POSITION:
-            raise Refuse("no_position", f"a {report.kind} report needs a position")
+            raise Refuse("missing_position", f"a {report.kind} report needs a position")
     elif report.position_ms < 0:
-        raise Refuse("bad_position", "the position is negative")
+        raise Refuse("invalid_position", "the position is negative")
     elif report.position_ms > POSITION_MS_MAX:
-        raise Refuse("bad_position", "the position is beyond 30 days")
+        raise Refuse("position_too_large", "the position is over 30 days")
     return report
 
 

@@ -53,14 +53,14 @@ def _parse(body: bytes) -> Result:
         return Ignored("container", "only playable items have a position")
     media = canonical_guid(item.identifier("Id"))
     if media is None:
-        raise Refuse("no_media", "Item.Id is missing")
+        raise Refuse("missing_media", "Item.Id is missing")
     user = canonical_guid(payload.child("User").identifier("Id"))
     if user is None:
-        raise Refuse("no_user", "User.Id is missing")
+        raise Refuse("missing_user", "User.Id is missing")
     kind = _PLAYBACK[event]
     session = payload.child("Session")
     playback = payload.child("PlaybackInfo")
-    position_ms = None if kind in _COMMANDS else playback.ticks("PositionTicks", "bad_position")
+    position_ms = None if kind in _COMMANDS else playback.ticks("PositionTicks", "invalid_position")
     played = playback.flag("PlayedToCompletion") if kind == "stop" else None
     return accept(
         ParsedReport(

@@ -161,10 +161,10 @@ def _unescaped(text: str) -> str:
 def checked_id(name: str, value: str) -> str | None:
     """The id without surrounding blanks, None when nothing is left; refuses what no id may hold."""
     if _UNPRINTABLE.search(value):
-        raise Refuse("bad_text", f"{name} holds NUL or a lone surrogate")
+        raise Refuse("invalid_text", f"{name} holds NUL or a lone surrogate")
     trimmed = value.strip()
     if len(trimmed) > ID_BYTES_MAX or len(trimmed.encode()) > ID_BYTES_MAX:
-        raise Refuse("too_long", f"{name} is over {ID_BYTES_MAX} bytes")
+        raise Refuse("id_too_long", f"{name} is over {ID_BYTES_MAX} bytes")
     return trimmed or None
 
 

@@ -67,7 +67,7 @@ def parse(body: bytes, *, content_type: str | None = None) -> list[Result]:  # n
 def _parse(body: bytes) -> Result:
     payload = Fields(_document(decode(body)), fold_case=True, unescape=True)
     if not payload:
-        raise Refuse("bad_shape", "the body is no JSON object")
+        raise Refuse("not_an_object", "the body is no JSON object")
     if payload.word("NotificationType") is not None:
         return _flat(payload)
     if payload.word("Event") is not None:
@@ -112,7 +112,7 @@ def _playback(payload: Fields, kind: Kind) -> Result:
     item = _item(payload.identifier("ItemId"), payload.word("ItemType"))
     if isinstance(item, Ignored):
         return item
-    position_ms = payload.ticks("PlaybackPositionTicks", "bad_position")
+    position_ms = payload.ticks("PlaybackPositionTicks", "invalid_position")
     if kind == "progress" and payload.flag("IsPaused"):
         kind = "pause"
         position_ms = position_ms or None
@@ -138,7 +138,7 @@ def _user_data(payload: Fields) -> Result:
     item = _item(payload.identifier("ItemId"), payload.word("ItemType"))
     if isinstance(item, Ignored):
         return item
-    position_ms = payload.ticks("PlaybackPositionTicks", "bad_position")
+    position_ms = payload.ticks("PlaybackPositionTicks", "invalid_position")
     played = payload.flag("Played")
     kind: Kind
     match (payload.word("SaveReason") or "").lower():
@@ -179,7 +179,7 @@ def _user_data(payload: Fields) -> Result:
 def _observation(payload: Fields, change: str) -> Observation:
     identifier = canonical_guid(payload.identifier("ItemId"))
     if identifier is None:
-        raise Refuse("no_media", "ItemId is missing")
+        raise Refuse("missing_media", "ItemId is missing")
     item_type = payload.word("ItemType")
     name = payload.raw("Name")
     providers = {found.group(1): payload.raw(key) for key in payload.names() if (found := _PROVIDER.fullmatch(key))}
@@ -212,12 +212,12 @@ def _nested(payload: Fields) -> Result:
         return found
     session = payload.child("Session")
     state = session.child("PlayState")
-    position_ms = state.ticks("PositionTicks", "bad_position")
+    position_ms = state.ticks("PositionTicks", "invalid_position")
     if kind in ("mark_played", "mark_unplayed"):
         position_ms = None
     elif kind == "stop" and position_ms is None:
         # The server clears the session before it tells of the stop; what it stored is the position then.
-        position_ms = item.child("UserData").ticks("PlaybackPositionTicks", "bad_position") or None
+        position_ms = item.child("UserData").ticks("PlaybackPositionTicks", "invalid_position") or None
     elif kind == "progress" and state.flag("IsPaused"):
         kind = "pause"
     return accept(
@@ -239,7 +239,7 @@ def _nested(payload: Fields) -> Result:
 def _item(identifier: str | None, item_type: str | None) -> _Item | Ignored:
     identifier = canonical_guid(identifier)
     if identifier is None:
-        raise Refuse("no_media", "the payload names no item")
+        raise Refuse("missing_media", "the payload names no item")
     kind = (item_type or "").lower()
     if kind in CONTAINERS:
         return Ignored("container", "the server tells the same of each part")
@@ -249,7 +249,7 @@ def _item(identifier: str | None, item_type: str | None) -> _Item | Ignored:
 def _user(identifier: str | None) -> str:
     user = canonical_guid(identifier)
     if user is None:
-        raise Refuse("no_user", "the payload names no user")
+        raise Refuse("missing_user", "the payload names no user")
     return user
 
 

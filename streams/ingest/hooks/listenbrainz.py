@@ -81,7 +81,7 @@ def media_id(track: Fields) -> str:
     """
     artist, title = _tag(track, "artist_name"), _tag(track, "track_name")
     if artist is None or title is None:
-        raise Refuse("no_media", "artist_name or track_name is missing")
+        raise Refuse("missing_media", "artist_name or track_name is missing")
     mbid = (track.child("additional_info").word("recording_mbid") or "").lower()
     if _MBID.fullmatch(mbid):
         return f"mbid:{mbid}"
@@ -97,7 +97,7 @@ def _tag(track: Fields, name: str) -> str | None:
         return None
     cleaned = " ".join(unicodedata.normalize("NFC", value).casefold().split())
     if "\x00" in cleaned or not _encodes(cleaned):
-        raise Refuse("bad_text", f"{name} holds NUL or a lone surrogate")
+        raise Refuse("invalid_text", f"{name} holds NUL or a lone surrogate")
     return cleaned or None
 
 

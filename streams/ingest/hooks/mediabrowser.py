@@ -56,7 +56,7 @@ def nested_observation(item: Fields, change: Literal["added", "removed"]) -> Obs
     """Library news about an item in the servers' own object shape."""
     identifier = canonical_guid(item.identifier("Id"))
     if identifier is None:
-        raise Refuse("no_media", "the payload names no item")
+        raise Refuse("missing_media", "the payload names no item")
     item_type = item.word("Type")
     providers = item.child("ProviderIds")
     return Observation(

@@ -14,7 +14,6 @@ from schemas.limits import BODY_BYTES_MAX, REPORTS_PER_REQUEST_MAX
 from streams.domain import report as domain
 from streams.domain.reading import read_report, received_at_of
 from streams.domain.timekeeping import in_milliseconds
-from streams.domain.words import Reason
 from streams.ingest.hooks.checks import Refuse, guarded
 from streams.ingest.hooks.documents import decode, load_json
 from streams.ingest.hooks.fields import checked_id
@@ -23,17 +22,6 @@ from streams.ingest.hooks.result import Kind, MediaKind, Origin, ParsedReport, R
 _KINDS: Final[dict[str, Kind]] = {kind: kind for kind in get_args(Kind)}
 _MEDIA_KINDS: Final[dict[str, MediaKind]] = {kind: kind for kind in get_args(MediaKind)}
 _ORIGINS: Final[dict[str, Origin]] = {origin: origin for origin in get_args(Origin)}
-# The domain's reasons in the words of this package.
-_REASONS: Final = {
-    Reason.NOT_AN_OBJECT: "bad_shape",
-    Reason.MISSING_USER: "no_user",
-    Reason.MISSING_MEDIA: "no_media",
-    Reason.MISSING_POSITION: "no_position",
-    Reason.INVALID_POSITION: "bad_position",
-    Reason.POSITION_TOO_LARGE: "bad_position",
-    Reason.ID_TOO_LONG: "too_long",
-    Reason.INVALID_TEXT: "bad_text",
-}
 
 
 def parse(body: bytes, *, content_type: str | None = None) -> list[Result]:  # noqa: ARG001
@@ -83,7 +71,7 @@ def read(document: object) -> ParsedReport:
     # The door stamps received_at, so none is asked of the sender: zero stands in for "the line before".
     found = read_report(document, previous_received_at=0)
     if isinstance(found, domain.Rejected):
-        raise Refuse(_REASONS.get(found.reason, found.reason.value), found.detail)
+        raise Refuse(found.reason.value, found.detail)
     assert isinstance(document, dict), "nothing else is read as a report"
     ours = _text(document, "media")
     return ParsedReport(

@@ -59,10 +59,10 @@ def _parse(body: bytes) -> Result:
         return Ignored("container", "only playable items have a position")
     media = item.identifier("ratingKey")
     if media is None:
-        raise Refuse("no_media", "Metadata.ratingKey is missing")
+        raise Refuse("missing_media", "Metadata.ratingKey is missing")
     user = payload.child("Account").identifier("id")
     if user is None:
-        raise Refuse("no_user", "Account.id is missing")
+        raise Refuse("missing_user", "Account.id is missing")
     kind = _PLAYBACK[event]
     return accept(
         ParsedReport(
@@ -72,7 +72,7 @@ def _parse(body: bytes) -> Result:
             upstream_media=media,
             media_kind="live" if item.flag("live") else _MEDIA_KINDS.get(item.word("type") or ""),
             device_id=payload.child("Player").identifier("uuid"),
-            position_ms=item.milliseconds("viewOffset", "bad_position"),
+            position_ms=item.milliseconds("viewOffset", "invalid_position"),
             duration_ms=item.duration("duration"),
             played=True if kind == "finish" else None,
         )
@@ -82,7 +82,7 @@ def _parse(body: bytes) -> Result:
 def _observation(item: Fields) -> Observation:
     media = item.identifier("ratingKey")
     if media is None:
-        raise Refuse("no_media", "Metadata.ratingKey is missing")
+        raise Refuse("missing_media", "Metadata.ratingKey is missing")
     pairs: dict[str, object] = {}
     for guid in [item.word("guid"), *(entry.word("id") for entry in item.children("Guid"))]:
         if guid is not None and (found := _GUID.fullmatch(guid)) and found.group(1).lower() != "local":

@@ -106,7 +106,7 @@ class _Call:
     ) -> ParsedReport:
         user = self._identifier("u")
         if user is None:
-            raise Refuse("no_user", "the call has no parameter u")
+            raise Refuse("missing_user", "the call has no parameter u")
         return accept(
             ParsedReport(
                 kind=kind,
@@ -124,7 +124,7 @@ class _Call:
     def _scrobble(self) -> list[Result]:
         ids, times = self.every("id"), self.every("time")
         if not ids:
-            raise Refuse("no_media", "the call has no parameter id")
+            raise Refuse("missing_media", "the call has no parameter id")
         if len(ids) > REPORTS_PER_REQUEST_MAX:
             raise Refuse("too_many", f"over {REPORTS_PER_REQUEST_MAX} ids")
         if times and len(times) != len(ids):
@@ -149,7 +149,7 @@ class _Call:
         return self._report(
             _STATES[state],
             self._identifier("mediaId"),
-            position_ms=self._whole("positionMs", "bad_position"),
+            position_ms=self._whole("positionMs", "invalid_position"),
             podcast=(self.first("mediaType") or "").strip().lower() == "podcast",
         )
 
@@ -171,13 +171,13 @@ class _Call:
         return self._queue_position(ids[index])
 
     def _queue_position(self, current: str | None) -> Result:
-        position_ms = self._whole("position", "bad_position")
+        position_ms = self._whole("position", "invalid_position")
         if current is None or position_ms is None:
             return Ignored("no_position", "the queue is saved without a position")
         return self._report("progress", checked_id("id", current), position_ms=position_ms)
 
     def _create_bookmark(self) -> Result:
-        position_ms = self._whole("position", "bad_position")
+        position_ms = self._whole("position", "invalid_position")
         return self._report("set_position", self._identifier("id"), position_ms=position_ms)
 
     def _delete_bookmark(self) -> Result:

@@ -58,7 +58,7 @@ def _bookmark(bookmark: Fields) -> ParsedReport:
         "progress",
         song,
         user=bookmark.identifier("username"),
-        position_ms=bookmark.whole("position", "bad_position") or 0,
+        position_ms=bookmark.whole("position", "invalid_position") or 0,
         occurred_at=bookmark.moment("changed") or bookmark.moment("created"),
     )
 
@@ -80,14 +80,14 @@ def _queue(queue: Fields) -> Result:
         song,
         user=queue.identifier("username"),
         device=queue.identifier("changedBy"),
-        position_ms=queue.whole("position", "bad_position") or 0,
+        position_ms=queue.whole("position", "invalid_position") or 0,
         occurred_at=queue.moment("changed"),
     )
 
 
 def _now_playing(entry: Fields) -> ParsedReport:
     state = (entry.word("state") or "").lower()
-    position_ms = entry.whole("positionMs", "bad_position")
+    position_ms = entry.whole("positionMs", "invalid_position")
     kind: Kind = _STATES.get(state, "start")
     if kind == "progress" and position_ms is None:
         kind = "start"
@@ -112,7 +112,7 @@ def _report(
     automated: bool | None = None,
 ) -> ParsedReport:
     if user is None:
-        raise Refuse("no_user", "the answer names no user")
+        raise Refuse("missing_user", "the answer names no user")
     return accept(
         ParsedReport(
             kind=kind,

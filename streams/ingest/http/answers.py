@@ -32,7 +32,7 @@ IdempotencyKey = Annotated[
 
 class RejectedReport(BaseModel):
     index: int = Field(description="Place in the request, from 0.")
-    reason: str = Field(description="A stable word.", examples=["no_position"])
+    reason: str = Field(description="A stable word.", examples=["missing_position"])
     detail: str = Field(description="One sentence.", examples=["a progress report needs a position"])
 
 

@@ -54,9 +54,9 @@ def test_list_of_sessions_is_read_one_by_one_with_the_device_around_it() -> None
     assert isinstance(first, ParsedReport)
     assert first.device_id == "around"
     assert isinstance(second, Rejected)
-    assert second.reason == "bad_position"
+    assert second.reason == "invalid_position"
     assert isinstance(third, Rejected)
-    assert third.reason == "bad_shape"
+    assert third.reason == "not_an_object"
 
 
 def test_time_listened_is_a_delta_and_never_a_total() -> None:
@@ -66,7 +66,7 @@ def test_time_listened_is_a_delta_and_never_a_total() -> None:
 
 
 def test_session_without_user_is_rejected() -> None:
-    assert reason(without(session(), "userId")) == "no_user"
+    assert reason(without(session(), "userId")) == "missing_user"
 
 
 def test_session_without_item_is_rejected() -> None:
@@ -110,7 +110,7 @@ def test_finished_progress_may_have_lost_its_position() -> None:
 
 @pytest.mark.parametrize(
     ("current_time", "expected"),
-    [(None, "no_position"), (-3, "bad_position"), ("abc", "bad_position"), (True, "bad_position")],
+    [(None, "missing_position"), (-3, "invalid_position"), ("abc", "invalid_position"), (True, "invalid_position")],
 )
 def test_values_the_server_stores_but_nobody_played_are_rejected(current_time: object, expected: str) -> None:
     assert reason(progress(currentTime=current_time)) == expected
@@ -121,7 +121,7 @@ def test_position_as_text_is_read() -> None:
 
 
 def test_position_beyond_30_days_is_rejected() -> None:
-    assert reason(progress(currentTime=30 * 24 * 3600 + 1)) == "bad_position"
+    assert reason(progress(currentTime=30 * 24 * 3600 + 1)) == "position_too_large"
 
 
 def test_duration_zero_is_unknown() -> None:
@@ -182,12 +182,12 @@ def test_events_without_news_are_ignored(event: str) -> None:
     [
         ({"event": "user_session_closed", "data": "s-1"}, "no_news"),
         ({"event": "balloon_popped", "data": {}}, "unknown_event"),
-        ({"event": "item_added", "data": None}, "no_media"),
-        ({"event": "user_item_progress_updated", "data": None}, "bad_shape"),
+        ({"event": "item_added", "data": None}, "missing_media"),
+        ({"event": "user_item_progress_updated", "data": None}, "not_an_object"),
         ({"sessions": []}, "nothing_in_it"),
         ({"sessions": [{}] * 1001}, "too_many"),
-        ({}, "bad_shape"),
-        (7, "bad_shape"),
+        ({}, "not_an_object"),
+        (7, "not_an_object"),
         ({"title": "T v2.36.0", "body": "B", "urls": []}, "incomplete"),
     ],
 )

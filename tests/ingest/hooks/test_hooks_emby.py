@@ -84,7 +84,7 @@ def test_stop_claims_completion_when_the_server_does() -> None:
 
 
 def test_user_block_can_be_missing_unless_limited_to_users() -> None:
-    assert reason(without(emby("playback.start"), "User")) == "no_user"
+    assert reason(without(emby("playback.start"), "User")) == "missing_user"
 
 
 @pytest.mark.parametrize(
@@ -113,9 +113,9 @@ def test_library_news_are_observations(event: str, change: str) -> None:
         (emby("item.rate"), "no_news"),
         (emby("playback.wobble"), "unknown_event"),
         (without(emby("x"), "Event"), "no_event"),
-        (emby("playback.start", Item={"Type": "Movie"}), "no_media"),
+        (emby("playback.start", Item={"Type": "Movie"}), "missing_media"),
         (emby("item.markplayed", Item={"Id": "9", "Type": "Series"}), "container"),
-        (emby("playback.pause", PlaybackInfo={"PositionTicks": -1}), "bad_position"),
+        (emby("playback.pause", PlaybackInfo={"PositionTicks": -1}), "invalid_position"),
     ],
 )
 def test_the_rest_does_nothing(payload: JsonObject, expected: str) -> None:

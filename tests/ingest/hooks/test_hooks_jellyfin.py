@@ -99,24 +99,24 @@ def test_runtime_text_that_wraps_at_24_hours_is_not_used() -> None:
 
 
 def test_negative_position_is_rejected() -> None:
-    assert reason(jellyfin("PlaybackProgress", PlaybackPositionTicks=-10_000)) == "bad_position"
+    assert reason(jellyfin("PlaybackProgress", PlaybackPositionTicks=-10_000)) == "invalid_position"
 
 
 def test_position_that_is_no_number_is_rejected() -> None:
-    assert reason(jellyfin("PlaybackProgress", PlaybackPositionTicks="half")) == "bad_position"
+    assert reason(jellyfin("PlaybackProgress", PlaybackPositionTicks="half")) == "invalid_position"
 
 
 def test_progress_without_position_is_rejected() -> None:
-    assert reason(without(jellyfin("PlaybackProgress"), "PlaybackPositionTicks")) == "no_position"
+    assert reason(without(jellyfin("PlaybackProgress"), "PlaybackPositionTicks")) == "missing_position"
 
 
 @pytest.mark.parametrize("user", [None, "", "00000000000000000000000000000000"])
 def test_missing_user_is_rejected_not_replaced_by_a_name(user: str | None) -> None:
-    assert reason(jellyfin("PlaybackProgress", UserId=user)) == "no_user"
+    assert reason(jellyfin("PlaybackProgress", UserId=user)) == "missing_user"
 
 
 def test_missing_item_is_rejected() -> None:
-    assert reason(jellyfin("PlaybackProgress", ItemId=None)) == "no_media"
+    assert reason(jellyfin("PlaybackProgress", ItemId=None)) == "missing_media"
 
 
 def test_hyphenated_and_upper_case_guids_meet_the_plain_ones() -> None:
@@ -208,7 +208,7 @@ def test_character_reference_of_thousands_of_digits_is_left_alone() -> None:
     added = one(jellyfin("ItemAdded", Name="&#" + "9" * 5_000 + ";"))
     assert isinstance(added, Observation)
     assert added.name == "&#" + "9" * 1022
-    assert reason(jellyfin("PlaybackStart", DeviceId="&#" + "9" * 5_000)) == "too_long"
+    assert reason(jellyfin("PlaybackStart", DeviceId="&#" + "9" * 5_000)) == "id_too_long"
 
 
 def test_quotes_escaped_twice_are_undone_in_names() -> None:
@@ -289,8 +289,8 @@ def test_item_added_has_no_user_and_is_an_observation() -> None:
 
 
 def test_library_news_without_item_is_rejected() -> None:
-    assert reason(without(jellyfin("ItemAdded"), "ItemId")) == "no_media"
-    assert reason(nested("ItemRemoved", Item=None)) == "no_media"
+    assert reason(without(jellyfin("ItemAdded"), "ItemId")) == "missing_media"
+    assert reason(nested("ItemRemoved", Item=None)) == "missing_media"
 
 
 def test_play_session_of_a_template_is_the_session() -> None:
@@ -327,8 +327,8 @@ def test_payload_without_event_is_rejected() -> None:
         (b"", "empty"),
         (b" \r\n", "empty"),
         (b"not json", "bad_json"),
-        (b"[1, 2]", "bad_shape"),
-        (b'"text"', "bad_shape"),
+        (b"[1, 2]", "not_an_object"),
+        (b'"text"', "not_an_object"),
         (b"\xff\xfe\x00", "bad_encoding"),
         (b"{" + b" " * 1024 * 1024 + b"}", "too_large"),
         (b'{"a":' * 33 + b"1" + b"}" * 33, "too_deep"),
@@ -339,8 +339,8 @@ def test_unreadable_body_is_rejected_with_its_reason(body: bytes, expected: str)
 
 
 def test_nul_or_lone_surrogate_in_an_id_is_rejected() -> None:
-    assert reason(jellyfin("PlaybackStart", DeviceId="tv\x00")) == "bad_text"
-    assert reason(jellyfin("PlaybackStart", UserId="\ud800")) == "bad_text"
+    assert reason(jellyfin("PlaybackStart", DeviceId="tv\x00")) == "invalid_text"
+    assert reason(jellyfin("PlaybackStart", UserId="\ud800")) == "invalid_text"
 
 
 def test_nul_in_an_overview_nobody_reads_costs_no_report() -> None:
@@ -349,7 +349,7 @@ def test_nul_in_an_overview_nobody_reads_costs_no_report() -> None:
 
 def test_id_over_256_bytes_is_rejected() -> None:
     assert report(jellyfin("PlaybackStart", DeviceId="é" * 128)).device_id == "é" * 128
-    assert reason(jellyfin("PlaybackStart", DeviceId="é" * 128 + "x")) == "too_long"
+    assert reason(jellyfin("PlaybackStart", DeviceId="é" * 128 + "x")) == "id_too_long"
 
 
 def test_display_text_is_cut_at_1_kib() -> None:
@@ -428,9 +428,9 @@ def test_the_other_plugin_s_library_news_are_observations() -> None:
         (nested("SubtitleDownloadFailure"), "no_news"),
         (nested("HasPendingRestartChanged"), "no_news"),
         (nested("Somersault"), "unknown_event"),
-        (nested("Stop", User=None), "no_user"),
-        (nested("Stop", Session={"PlayState": {"PositionTicks": "far"}}), "bad_position"),
-        (nested("Stop", Item=None), "no_media"),
+        (nested("Stop", User=None), "missing_user"),
+        (nested("Stop", Session={"PlayState": {"PositionTicks": "far"}}), "invalid_position"),
+        (nested("Stop", Item=None), "missing_media"),
         (nested("MarkPlayed", Item={"Id": "x", "Type": "Series"}), "container"),
     ],
 )

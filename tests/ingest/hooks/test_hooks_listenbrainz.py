@@ -129,7 +129,7 @@ def test_id_of_a_track_never_changes() -> None:
 def test_each_record_stands_for_itself() -> None:
     nul = track(track_name="Low\x00Tide")
     results = submit("import", listen(), track(artist_name=""), 5, nul, listen(listened_at=1))
-    assert reasons(*results) == [None, "no_media", "no_media", "bad_text", None]
+    assert reasons(*results) == [None, "missing_media", "missing_media", "invalid_text", None]
 
 
 def test_long_player_name_costs_no_listen() -> None:
@@ -152,4 +152,4 @@ def test_unusable_submission_is_one_rejection(body: object, expected: str) -> No
 
 
 def test_missing_metadata_is_rejected() -> None:
-    assert reasons(*submit("single", without(listen(), "track_metadata"))) == ["no_media"]
+    assert reasons(*submit("single", without(listen(), "track_metadata"))) == ["missing_media"]

@@ -77,8 +77,8 @@ def test_somebody_else_s_play_is_theirs_not_the_owner_s() -> None:
 
 
 def test_missing_account_id_is_rejected_not_replaced_by_a_title() -> None:
-    assert reason(multipart(plex("media.play", Account={"title": "mira"}))) == "no_user"
-    assert reason(multipart(without(plex("media.play"), "Account"))) == "no_user"
+    assert reason(multipart(plex("media.play", Account={"title": "mira"}))) == "missing_user"
+    assert reason(multipart(without(plex("media.play"), "Account"))) == "missing_user"
 
 
 def test_keys_that_differ_only_in_case_stay_apart() -> None:
@@ -144,13 +144,13 @@ def test_payload_without_event_is_rejected() -> None:
 
 
 def test_missing_item_is_rejected() -> None:
-    assert reason(multipart(without(plex("library.new"), "Metadata"))) == "no_media"
-    assert reason(multipart(without(plex("media.play"), "Metadata"))) == "no_media"
+    assert reason(multipart(without(plex("library.new"), "Metadata"))) == "missing_media"
+    assert reason(multipart(without(plex("media.play"), "Metadata"))) == "missing_media"
 
 
 def test_negative_or_unreadable_offset_is_rejected() -> None:
-    assert reason(multipart(changed("media.stop", "Metadata", viewOffset="far"))) == "bad_position"
-    assert reason(multipart(changed("media.stop", "Metadata", viewOffset=-1))) == "bad_position"
+    assert reason(multipart(changed("media.stop", "Metadata", viewOffset="far"))) == "invalid_position"
+    assert reason(multipart(changed("media.stop", "Metadata", viewOffset=-1))) == "invalid_position"
 
 
 def test_poster_before_the_payload_is_skipped() -> None:

@@ -104,10 +104,10 @@ def test_invented_state_completed_is_rejected() -> None:
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("mediaId=a&state=playing", "no_position"),
-        ("mediaId=a&state=playing&positionMs=-1", "bad_position"),
-        ("mediaId=a&state=playing&positionMs=1.5", "bad_position"),
-        ("state=playing&positionMs=1", "no_media"),
+        ("mediaId=a&state=playing", "missing_position"),
+        ("mediaId=a&state=playing&positionMs=-1", "invalid_position"),
+        ("mediaId=a&state=playing&positionMs=1.5", "invalid_position"),
+        ("state=playing&positionMs=1", "missing_media"),
     ],
 )
 def test_unusable_report_playback_is_rejected(query: str, expected: str) -> None:
@@ -141,7 +141,7 @@ def test_bookmarks_are_commands() -> None:
     created, deleted = report(call("createBookmark", "id=a&position=30000")), report(call("deleteBookmark", "id=a"))
     assert (created.kind, created.position_ms) == ("set_position", 30_000)
     assert (deleted.kind, deleted.position_ms) == ("clear_position", None)
-    assert reason(call("createBookmark", "id=a")) == "no_position"
+    assert reason(call("createBookmark", "id=a")) == "missing_position"
 
 
 @pytest.mark.parametrize(
@@ -165,9 +165,9 @@ def test_calls_without_playback_news_are_ignored(method: str) -> None:
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        (b"/rest/scrobble?id=1&apiKey=apikey-9d8c7b6a", "no_user"),
+        (b"/rest/scrobble?id=1&apiKey=apikey-9d8c7b6a", "missing_user"),
         (b"u=mira&id=1", "no_method"),
-        (b"/rest/scrobble?u=mira", "no_media"),
+        (b"/rest/scrobble?u=mira", "missing_media"),
         (b"/rest/scrobble?u=mira&id=%FF", "bad_encoding"),
         (b"<subsonic-response status='ok'/>", "xml"),
         (b"{}", "bad_shape"),
@@ -230,10 +230,10 @@ def test_unreadable_positions_of_answers_are_rejected_one_by_one() -> None:
     bookmark = {"username": "u", "position": 5, "entry": song()}
     odd, good = every(answer(bookmarks={"bookmark": [bookmark | {"position": "far"}, bookmark]}))
     assert isinstance(odd, Rejected)
-    assert odd.reason == "bad_position"
+    assert odd.reason == "invalid_position"
     assert isinstance(good, ParsedReport)
-    assert reason(answer(playQueue={"current": "1", "username": "u", "position": -1})) == "bad_position"
-    assert reason(answer(nowPlaying={"entry": [song(username="u", positionMs="x")]})) == "bad_position"
+    assert reason(answer(playQueue={"current": "1", "username": "u", "position": -1})) == "invalid_position"
+    assert reason(answer(nowPlaying={"entry": [song(username="u", positionMs="x")]})) == "invalid_position"
 
 
 def test_queue_answer_whose_current_is_not_listed_has_no_duration() -> None:
@@ -269,8 +269,8 @@ def test_now_playing_of_older_servers_is_a_start() -> None:
         (answer(nowPlaying={}), "nothing_in_it"),
         (answer(bookmarks={}), "nothing_in_it"),
         (answer(scanStatus={"scanning": False}), "no_news"),
-        (answer(bookmarks={"bookmark": [{"entry": song()}]}), "no_user"),
-        (answer(bookmarks={"bookmark": [{"username": "u"}]}), "no_media"),
+        (answer(bookmarks={"bookmark": [{"entry": song()}]}), "missing_user"),
+        (answer(bookmarks={"bookmark": [{"username": "u"}]}), "missing_media"),
         (encoded({"subsonic-response": {"status": "failed", "error": {"message": SECRETS[1]}}}), "upstream_failed"),
     ],
 )
