@@ -30,6 +30,8 @@ POINTS: dict[str, str] = {
     "ingest.validated": "a request is valid, nothing was sent",
     "ingest.produced": "records are handed to the producer, not acknowledged",
     "ingest.acked": "acknowledged by Kafka, the client has no answer yet",
+    "ingest.spooled": "on disk in the spool, the client has no answer yet",
+    "ingest.drained": "sent from the spool and acknowledged, not deleted from it",
     "projection.tx_open": "the PostgreSQL transaction is open",
     "projection.rows_written": "rows are written, the outbox is not",
     "projection.outbox_written": "rows and outbox are written, the offset is not",

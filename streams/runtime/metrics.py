@@ -29,6 +29,12 @@ REPORTS_REJECTED = _counter("reports_rejected", "Reports refused at the door.", 
 HOOKS_IGNORED = _counter("hooks_ignored", "Webhook calls without playback or library news.", ("format", "reason"))
 REQUEST_SECONDS = _histogram("request_seconds", "Time to answer an HTTP request.", ("route", "status"))
 PUBLISH_SECONDS = _histogram("publish_seconds", "Time from hand-over to acknowledgement of a produced record.")
+SPOOLED = _counter("spooled", "Reports accepted into the local spool: Kafka or PostgreSQL was away.")
+SPOOL_DRAINED = _counter("spool_drained", "Reports that went from the spool to Kafka.")
+SPOOL_RECORDS = _gauge("spool_records", "Reports in the spool of this process.")
+SPOOL_BYTES = _gauge("spool_bytes", "Bytes they count for.")
+SPOOL_FULL = _gauge("spool_full_ratio", "How full the spool is, 0 to 1: alarm at 0.8, from 1 on reports get 503.")
+SPOOL_HELD = _counter("spool_held", "Spooled reports set aside for a while: their source is unknown, say.", ("reason",))
 UNAVAILABLE = _counter("unavailable", "Requests answered 503 because a dependency was away.", ("dependency",))
 
 DECISIONS = _counter("decisions", "Decisions by verdict and reason.", ("verdict", "reason"))

@@ -136,7 +136,12 @@ class HttpSettings(_Section):
     host: str = Field("127.0.0.1", description="Address serve listens on.")
     port: int = Field(8420, ge=0, le=65535, description="0: a free one.")
     requests_at_once_max: int = Field(256, ge=1, description="More are answered 503.")
-    publish_timeout_s: float = Field(5.0, gt=0, le=60, description="Then a report is answered with 503.")
+    publish_timeout_s: float = Field(5.0, gt=0, le=60, description="Then a report goes to the spool.")
+
+
+class SpoolSettings(_Section):
+    bytes_max: int = Field(512 * 2**20, ge=0, description="What the spool of one process may hold; then 503.")
+    records_max: int = Field(500_000, ge=0, description="The same in reports; 0: no spool, 503 at once.")
 
 
 class IdentitySettings(_Section):
@@ -176,7 +181,7 @@ class Settings(BaseSettings):
     )
 
     state_dir: Path = Field(
-        Path("data/state"), description="Agents' local tables and learned schema ids; rebuilt when lost."
+        Path("data/state"), description="Agents' tables and schema ids (rebuilt when lost), and the door's spool."
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", description="DEBUG INFO WARNING ERROR.")
     failpoints: str = Field("", description="For tests: where to fail on purpose (streams/runtime/failpoints.py).")
@@ -184,6 +189,7 @@ class Settings(BaseSettings):
     registry: RegistrySettings = RegistrySettings()
     postgres: PostgresSettings = PostgresSettings()
     http: HttpSettings = HttpSettings()
+    spool: SpoolSettings = SpoolSettings()
     identity: IdentitySettings = IdentitySettings()
     metrics: MetricsSettings = MetricsSettings()
     playback: PlaybackSettings = PlaybackSettings()
@@ -192,6 +198,11 @@ class Settings(BaseSettings):
     @classmethod
     def _absolute(cls, value: Path) -> Path:
         return value.expanduser().absolute()
+
+    @property
+    def spool_dir(self) -> Path:
+        """Where accepted reports wait for Kafka or PostgreSQL: the one part of state_dir that nothing rebuilds."""
+        return self.state_dir / "spool"
 
     @property
     def schema_ids_file(self) -> Path:
