@@ -13,11 +13,12 @@ from typing import Any
 from confluent_kafka import Message
 
 from schemas.events import Conflict, Event, Pending, PlaybackDecided, PlaybackReported, SourcePosition
-from schemas.placement import playback_key
+from schemas.placement import playback_key, playback_partition
 from schemas.topics import PLAYBACK_DECIDED, PLAYBACK_REPORTED
 from streams.agents import state as rows
+from streams.agents.agent import Agent, AgentTable
 from streams.domain.playback import Decision, decide
-from streams.domain.policy import Policy
+from streams.domain.policy import POLICIES, Policy
 from streams.domain.report import Report
 from streams.domain.state import State
 from streams.domain.words import Verdict
@@ -26,6 +27,7 @@ from streams.runtime import logs, metrics
 from streams.runtime.contract import Contract
 from streams.runtime.errors import ConfigurationError, Permanent, Unavailable
 from streams.runtime.misplaced import hold_in_place
+from streams.runtime.settings import Settings
 
 TABLE = "progress"
 REGISTRY_WAIT_S = 2.0
@@ -33,8 +35,9 @@ REGISTRY_WAIT_S = 2.0
 _log = logs.get(__name__)
 
 
-def declare(app: App, contract: Contract, policy: Policy) -> None:
+def declare(app: App, settings: Settings, contract: Contract) -> None:
     """Declare the table and the agent on ``app``. Nothing connects here."""
+    policy = POLICIES[settings.playback.policy]
     progress = app.Table(TABLE, help="state of one person and one media, by user_ref:media_id")
 
     @app.agent(app.source(PLAYBACK_REPORTED.name), outputs=[PLAYBACK_DECIDED.name])
@@ -81,7 +84,7 @@ def process(batch: Batch, record: Message, progress: Table, contract: Contract, 
     except Unavailable as exc:
         _log.warning("waiting", reason=str(exc), partition=batch.partition, offset=record.offset())
         return False
-    except (ConfigurationError, rows.UnknownStateVersion) as exc:
+    except ConfigurationError as exc:
         raise Refused(str(exc)) from exc
     return True
 
@@ -197,3 +200,19 @@ def _offset(record: Message) -> int:
     offset = record.offset()
     assert offset is not None
     return offset
+
+
+AGENT = Agent(
+    name="playback",
+    tables=(
+        AgentTable(
+            name=TABLE,
+            holds="the state of one person and one media",
+            key_form="user_ref:media_id",
+            readable=rows.readable,
+            home=playback_partition,
+        ),
+    ),
+    declare=declare,
+    batch_records_max=lambda settings: settings.playback.batch_records_max,
+)

@@ -46,7 +46,7 @@ COMMANDS: dict[str, Lazy] = {
     "up": Lazy("streams.cli.up:up", "All of Playhead on this machine, until Ctrl-C."),
     "demo": Lazy("streams.cli.demo:demo", "A household's evening through the whole path, then stop."),
     "serve": Lazy("streams.cli.serve:serve", "The HTTP door and read API."),
-    "agents": Lazy("streams.cli.agents:agents", "The Faust agents: reports in, decisions out."),
+    "agents": Lazy("streams.cli.agents:app", "The Faust agents: reports in, decisions out; a look into their tables."),
     "project": Lazy("streams.cli.project:project", "The projection: decisions to PostgreSQL rows."),
     "relay": Lazy("streams.cli.relay:relay", "The outbox to cache.invalidated."),
     "source": Lazy("streams.cli.source:app", "Media servers and apps that may send reports."),

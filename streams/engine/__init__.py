@@ -28,6 +28,7 @@ from .topics import ensure_changelogs
 
 if TYPE_CHECKING:
     from .app import App, changelog_topics
+    from .process import run_together
     from .table import Table
 
 __all__ = [
@@ -55,9 +56,10 @@ __all__ = [
     "Table",
     "changelog_topics",
     "ensure_changelogs",
+    "run_together",
 ]
 
-_FAUST = {"App": "app", "changelog_topics": "app", "Table": "table"}
+_FAUST = {"App": "app", "changelog_topics": "app", "run_together": "process", "Table": "table"}
 
 
 def __getattr__(name: str) -> Any:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import os
-import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, wraps
@@ -20,6 +18,7 @@ from .batch import Prefetch
 from .config import EngineConfig
 from .errors import Crash, Hung, Refused, exit_code
 from .group import Group, with_positions
+from .process import explains_itself, leave, run_together
 from .stream import Stream
 from .table import Table, TableManager
 from .transport import SCHEME
@@ -38,6 +37,7 @@ class App(faust.App):  # type: ignore[misc]
         self.config = config
         #: What ends the worker, ``None`` while all is well.
         self.failure: BaseException | None = None
+        self.failed_at = 0.0
         self._failing = threading.Lock()
         self._sources: list[str] = []
         self._outputs: list[str] = []
@@ -135,7 +135,8 @@ class App(faust.App):  # type: ignore[misc]
             if self.failure is not None:
                 return
             self.failure = error
-        log.critical("the worker ends: %s", error, exc_info=None if _explains_itself(error) else error)
+            self.failed_at = time.monotonic()
+        log.critical("the worker ends: %s", error, exc_info=None if explains_itself(error) else error)
         if isinstance(error, Hung):
             self.hard_exit()
         self.loop.call_soon_threadsafe(self._begin_crash, error)
@@ -147,67 +148,14 @@ class App(faust.App):  # type: ignore[misc]
 
     def hard_exit(self) -> None:
         """Leave now: something hangs, and a stuck thread would keep an ordinary exit waiting."""
-        _leave(exit_code(self.failure))
+        leave(exit_code(self.failure))
 
     def run(self, *, loglevel: str | None = None) -> NoReturn:
-        """Work until SIGTERM or SIGINT (clean stop) or an error, then leave the process.
-
-        Exit codes: 0 clean; 1 crash; 70 start again (something hung); 78 an operator must act. The process
-        ends by ``os._exit`` after the logs are flushed: a librdkafka call that hangs must not keep it.
-        ``loglevel`` sets up logging to stderr; ``None`` leaves logging as the program has it.
-        """
-        try:
-            self.group  # noqa: B018  what is declared must make sense before anything starts
-            worker = _Worker(
-                self,
-                loglevel=loglevel,
-                override_logging=loglevel is not None,
-                quiet=True,
-                redirect_stdouts=False,
-                loop=asyncio.new_event_loop(),
-            )
-            asyncio.set_event_loop(worker.loop)
-            worker.execute_from_commandline()
-        except SystemExit as ended:
-            if ended.code not in (0, None) and self.failure is None:
-                self.failure = Crash(f"the worker ended with {ended.code}")
-        except BaseException as error:
-            if self.failure is None:
-                self.failure = error
-                log.critical("the worker ends: %s", error, exc_info=None if _explains_itself(error) else error)
-        _leave(exit_code(self.failure))
-
-
-class _Worker(faust.Worker):  # type: ignore[misc]
-    """Faust's worker without the waits of its last seconds; everything of ours is closed by then."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.spinner = None  # it writes to stdout, which belongs to the program
-
-    def _shutdown_loop(self) -> None:
-        if self.crash_reason and self.app.failure is None:
-            self.app.failure = self.crash_reason
-
-    def _setproctitle(self, info: str, *, ident: str = "") -> None:
-        """Leave the process title to the program."""
+        """Be this process: see :func:`streams.engine.process.run_together`."""
+        run_together([self], loglevel=loglevel)
 
 
 def changelog_topics(app: App) -> list[str]:
     """Return the changelogs an app needs, for :func:`ensure_changelogs` or your own tooling."""
     specs = with_positions(app.config.group, [table.spec for table in app.tables.values()])
     return sorted(spec.changelog for spec in specs)
-
-
-def _explains_itself(error: BaseException) -> bool:
-    return isinstance(error, Refused)
-
-
-def _leave(code: int) -> NoReturn:
-    logging.shutdown()
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            pass  # a closed pipe must not change the exit code
-    os._exit(code)

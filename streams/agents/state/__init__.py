@@ -7,20 +7,23 @@ the schemas and from the classes of streams/domain/state.py (plan.py); it is the
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from functools import cache
+from typing import Any
 
 from schemas.codec.compiled import Coders, Implementation, coders
 from schemas.codec.plan import Decode, Encode
 from schemas.errors import Undecodable
 from streams.agents.state.plan import PLAN, ROW, VERSION
 from streams.domain.state import State
+from streams.runtime.errors import ConfigurationError
 
-__all__ = ["VERSION", "DamagedRow", "UnknownStateVersion", "decode", "encode", "implementation"]
+__all__ = ["VERSION", "DamagedRow", "UnknownStateVersion", "decode", "encode", "implementation", "readable"]
 
 _PREFIX = bytes((VERSION,))
 
 
-class UnknownStateVersion(Exception):
+class UnknownStateVersion(ConfigurationError):
     """The row was written by a newer build. Going on would lose what it knows: upgrade this one."""
 
 
@@ -40,12 +43,31 @@ def decode(row: bytes) -> State:
     if decode_version is None:
         if not row:
             raise DamagedRow("a table row of no bytes")
-        raise UnknownStateVersion(f"a table row of version {row[0]}; this build knows up to {VERSION}")
+        raise UnknownStateVersion(
+            f"a table row of version {row[0]}; this build knows up to {VERSION}: a newer one has run on this state. "
+            "Upgrade Playhead on this machine"
+        )
     try:
         state: State = decode_version(row, 1)
     except Undecodable as exc:
         raise DamagedRow(f"a damaged table row: {exc}") from exc
     return state
+
+
+def readable(row: bytes) -> object:
+    """``row`` as JSON values, every field of the state by its name. Raises as ``decode`` does."""
+    return _plain(decode(row))
+
+
+def _plain(value: Any) -> object:
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple):
+        names = getattr(value, "_fields", None)
+        if names is None:
+            return [_plain(item) for item in value]
+        return {name: _plain(item) for name, item in zip(names, value, strict=True)}
+    return value
 
 
 def implementation() -> Implementation:
