@@ -6,6 +6,7 @@ from streams.local.addresses import Addresses
 from streams.local.cache import Cache, cache_directory
 from streams.local.errors import LocalStackError
 from streams.local.kafka import KafkaBroker
+from streams.local.kafka_cluster import KafkaCluster
 from streams.local.postgres import PostgresAddress, PostgresServer
 from streams.local.progress import BarProgress, Progress, SilentProgress
 from streams.local.registry import SchemaRegistry
@@ -17,6 +18,7 @@ __all__ = [
     "BarProgress",
     "Cache",
     "KafkaBroker",
+    "KafkaCluster",
     "LocalStackError",
     "PostgresAddress",
     "PostgresServer",

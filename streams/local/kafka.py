@@ -6,6 +6,7 @@ import base64
 import shutil
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from streams.local.errors import BootFailedError, PortTakenError
@@ -42,12 +43,29 @@ logger.state.level = warn
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """One member of the controller quorum. `directory_id` names its data folder, in Kafka's text form of an id."""
+
+    node_id: int
+    controller_port: int
+    directory_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """Who decides in a cluster of several nodes. The same object for each of them, for life."""
+
+    cluster_id: str
+    voters: tuple[Voter, ...]
+
+
 class KafkaBroker(Service):
-    """One node of a cluster, here its only one.
+    """One node of a cluster, without a `quorum` its only one.
 
     A single broker has no replica that could answer for it, and acknowledges records that are only in the page
     cache. Whoever creates topics on it sets `topic_defaults` on event topics, so that an acknowledged record is
-    on the disk. Node id, ports and replication are parameters so that a cluster can be made of several.
+    on the disk. Clusters of several are made by kafka_cluster.py.
     """
 
     name = "kafka"
@@ -64,17 +82,21 @@ class KafkaBroker(Service):
         jars: Callable[[], Path],
         node_id: int = 1,
         replication: int = 1,
+        quorum: Quorum | None = None,
+        heap_mib: int = HEAP_MIB,
         overrides: Mapping[str, str] | None = None,
     ) -> None:
         """`jars` gives a verified folder of the cache at every start.
 
-        `overrides` are server properties that win over ours.
+        `overrides` are server properties that win over ours. A node of a `quorum` is one of its voters.
         """
         super().__init__(folder, logs, port)
         self.controller_port = controller_port
         self.node_id = node_id
         self._jars = jars
         self._replication = replication
+        self._quorum = quorum
+        self._heap_mib = heap_mib
         self._overrides = dict(overrides or {})
 
     @property
@@ -94,7 +116,7 @@ class KafkaBroker(Service):
         if not formatted.exists():
             # Without the mark the broker never ran on this folder: at most a half-done format lies here.
             shutil.rmtree(self._data, ignore_errors=True)
-            arguments = ("format", "--cluster-id", _cluster_id(), "--config", str(properties), "--standalone")
+            arguments = ("format", "--config", str(properties), *self._identity())
             if self._java(jars, "kafka.tools.StorageTool", *arguments).run(self.log, FORMAT_TIMEOUT_S) != 0:
                 raise BootFailedError(self.name, "its data folder could not be formatted", self.log)
             self._data.chmod(0o700)
@@ -120,7 +142,11 @@ class KafkaBroker(Service):
         return {
             "process.roles": "broker,controller",
             "node.id": str(self.node_id),
-            "controller.quorum.bootstrap.servers": controller,
+            "controller.quorum.bootstrap.servers": ",".join(
+                f"{LOOPBACK}:{voter.controller_port}" for voter in self._quorum.voters
+            )
+            if self._quorum
+            else controller,
             "listeners": f"BROKER://{listener},CONTROLLER://{controller}",
             "advertised.listeners": f"BROKER://{listener},CONTROLLER://{controller}",
             "listener.security.protocol.map": "BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT",
@@ -158,9 +184,16 @@ class KafkaBroker(Service):
     def _data(self) -> Path:
         return self.folder / "data"
 
+    def _identity(self) -> tuple[str, ...]:
+        """Which cluster the data folder is formatted for."""
+        if self._quorum is None:
+            return ("--cluster-id", random_id(), "--standalone")
+        voters = ",".join(f"{v.node_id}@{LOOPBACK}:{v.controller_port}:{v.directory_id}" for v in self._quorum.voters)
+        return ("--cluster-id", self._quorum.cluster_id, "--initial-controllers", voters)
+
     def _java(self, jars: Path, main_class: str, *arguments: str) -> Command:
         options = [
-            *jvm_options(HEAP_MIB, self.log.parent),
+            *jvm_options(self._heap_mib, self.log.parent),
             f"-Dlog4j2.configurationFile={(self.folder / 'log4j2.properties').as_uri()}",
         ]
         return Command(
@@ -170,8 +203,8 @@ class KafkaBroker(Service):
         )
 
 
-def _cluster_id() -> str:
-    # As Kafka makes them: 16 random bytes, URL-safe, never with a leading dash (it would read as an option).
+def random_id() -> str:
+    """Return a new id as Kafka makes them: 16 random bytes, URL-safe, without a leading dash (an option's)."""
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return text
