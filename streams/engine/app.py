@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 AgentFunction = Callable[[Any], Awaitable[None]]
 #: Commits that may run at once; more units than this wait for each other.
 POOL_THREADS = 16
+#: Batches of so many partitions may be with an agent at once.
+CONCURRENCY = 16
 
 
 class App(faust.App):  # type: ignore[misc]
@@ -96,12 +98,19 @@ class App(faust.App):  # type: ignore[misc]
         return table
 
     def agent(
-        self, channel: Any = None, *, outputs: Iterable[str] = (), name: str | None = None
+        self,
+        channel: Any = None,
+        *,
+        outputs: Iterable[str] = (),
+        name: str | None = None,
+        concurrency: int = CONCURRENCY,
     ) -> Callable[[AgentFunction], Any]:
         """Declare the agent of one source topic.
 
         ``outputs`` are topics it writes with the partition number of its batch; they are checked at the
-        start (count, hanging transactions). Raises Refused for what would not be exactly once.
+        start (count, hanging transactions). The function runs in ``concurrency`` tasks that share one queue:
+        while one awaits, others go on with other partitions; the order within a partition stays, as there is
+        one batch a partition. Raises Refused for what would not be exactly once.
         """
         if channel is None or isinstance(channel, str) or not hasattr(channel, "topics"):
             raise Refused("an agent needs its topic: @app.agent(app.source(NAME))")
@@ -114,7 +123,9 @@ class App(faust.App):  # type: ignore[misc]
                 raise Refused(f"{function.__name__}: agents are `async def` without yield; use batch.send()")
             self._sources.append(topics[0])
             self._outputs.extend(outputs)
-            return faust.App.agent(self, channel, name=name or function.__name__)(self._endless(function))
+            return faust.App.agent(self, channel, name=name or function.__name__, concurrency=concurrency)(
+                self._endless(function)
+            )
 
         return declare
 
