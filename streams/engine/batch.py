@@ -18,9 +18,10 @@ from confluent_kafka import Message
 from .changelog import changelog_name
 from .config import NAME, EngineConfig
 from .errors import Crash, PermanentError, Refused
-from .overlay import Overlay, Rows, Undo
+from .overlay import Overlay, Undo
 from .ports import Headers, Output
 from .position import SOURCE_POSITION, SourcePosition
+from .rows import TableRows
 
 Prefetch = Callable[[Message], bytes | None]
 RawOutput = tuple[str, bytes | None, bytes | None, int, list[tuple[str, bytes]]]
@@ -64,6 +65,12 @@ class BatchOwner(Protocol):
     def finished(self, batch: Batch) -> None: ...
 
 
+class Tables(Protocol):
+    """Where the committed rows are."""
+
+    def table(self, prefix: bytes) -> TableRows: ...
+
+
 class Batch:
     """Attributes: ``topic``, ``topic_id``, ``partition``, ``records``, ``attempt`` (deliveries, from 1).
 
@@ -72,7 +79,7 @@ class Batch:
     """
 
     __slots__ = (
-        "_config", "_counts", "_guard", "_header_head", "_journal", "_offset", "_rows",
+        "_config", "_counts", "_guard", "_guarding", "_header_head", "_journal", "_offset", "_rows",
         "attempt", "dead", "guarded", "outputs", "overlays", "owner", "partition", "records",
         "since", "state", "topic", "topic_id",
     )  # fmt: skip
@@ -81,7 +88,7 @@ class Batch:
         self,
         *,
         config: EngineConfig,
-        rows: Rows,
+        rows: Tables,
         owner: BatchOwner,
         topic: str,
         topic_id: str,
@@ -105,7 +112,8 @@ class Batch:
         self._config = config
         self._rows = rows
         self._journal: list[Undo] = []
-        self._guard: _Guard | None = None
+        self._guard = _Guard(self)
+        self._guarding = False
         self._offset: int | None = None
         self._counts: dict[int, int] = {}
         self._header_head = f"{topic}/{topic_id}/{partition}/"
@@ -139,7 +147,11 @@ class Batch:
         dead letter joins the transaction. Any other exception passes through and ends the worker.
         Guards do not nest.
         """
-        return _Guard(self, record)
+        if self._guarding:
+            raise RuntimeError("guards do not nest")
+        guard = self._guard
+        guard.record = record
+        return guard
 
     def send(
         self,
@@ -163,14 +175,14 @@ class Batch:
             )
         index = self._counts.get(offset, 0)
         self._counts[offset] = index + 1
-        position = f"{self._header_head}{offset}/{index}"
+        position = (SOURCE_POSITION, f"{self._header_head}{offset}/{index}".encode())
         self.outputs.append(
             (
                 topic,
                 value,
                 key,
                 ANY_PARTITION if partition is None else partition,
-                [*headers, (SOURCE_POSITION, position.encode())],
+                [*headers, position] if headers else [position],
             )
         )
         return index
@@ -180,7 +192,7 @@ class Batch:
         overlay = self.overlays.get(table.name)
         if overlay is None:
             overlay = self.overlays[table.name] = Overlay(
-                self._rows, table.prefix, table.changelog, self._keys(table.prefetch), self._journal
+                self._rows.table(table.prefix), table.changelog, self._keys(table.prefetch), self._journal
             )
         return overlay
 
@@ -198,8 +210,8 @@ class Batch:
                 f"{self.topic}[{self.partition}]@{guard.offset}: {error!r}, and no dead_letter port is set"
             ) from error
         del self.outputs[guard.mark :]
-        for overlay, key, seen, write in reversed(self._journal):
-            overlay.undo(key, seen, write)
+        for overlay, key, write in reversed(self._journal):
+            overlay.undo(key, write)
         self._journal.clear()
         self._counts[guard.offset] = guard.index
         self.dead.append(self.guarded - 1)
@@ -208,25 +220,26 @@ class Batch:
 
 
 class _Guard:
+    """One a batch: what it guards is set by :meth:`Batch.guard`."""
+
     __slots__ = ("_batch", "index", "mark", "offset", "record")
 
-    def __init__(self, batch: Batch, record: Message) -> None:
+    record: Message
+
+    def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        self.record = record
-        self.offset = _offset(record)
+        self.offset = 0
         self.mark = 0
         self.index = 0
 
     def __enter__(self) -> None:
         batch = self._batch
-        if batch._guard is not None:
-            raise RuntimeError("guards do not nest")
-        batch._guard = self
-        batch._offset = self.offset
+        self.offset = batch._offset = offset = _offset(self.record)
+        batch._guarding = True
         batch._journal.clear()
         batch.guarded += 1
         self.mark = len(batch.outputs)
-        self.index = batch._counts.get(self.offset, 0)
+        self.index = batch._counts.get(offset, 0)
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
         batch = self._batch
@@ -238,7 +251,7 @@ class _Guard:
                     return True
             return False
         finally:
-            batch._guard = None
+            batch._guarding = False
             batch._offset = None
 
 

@@ -47,15 +47,21 @@ class EngineConfig:
     bootstrap: str
     group: str
     state_dir: Path
-    max_batch: int = 2_000
-    """Records of one transaction. Larger is cheaper per record and later to commit."""
+    max_batch: int = 5_000
+    """Most records of one transaction. A batch takes what is there, so it is small and immediate at a low
+    rate and large, which is cheaper per record, under load."""
     max_buffered: int = 60_000
     """Records fetched and not delivered, over all units; beyond it nothing is fetched."""
+    cache_bytes: int = 128 * 1024 * 1024
+    """Rows kept in memory, estimated, over all units of this process."""
+    flush_interval: float = 5.0
+    """How long committed rows may be in memory only. What a crash loses of them is replayed from the changelog."""
     linger: float = 0.0
     """Wait so long for more records before a batch smaller than ``max_batch``: less CPU, more latency."""
     poll_wait: float = 0.5
     """Longest idle poll. A record ends it at once."""
-    session_timeout: float = 10.0
+    session_timeout: float = 6.0
+    """A killed worker's partitions are given to others after this. Brokers allow no less by default."""
     instance_id: str | None = None
     """Static membership: no rebalance when a worker is back within the session timeout, but also
     no take-over before it, as a static member does not leave the group when it stops."""

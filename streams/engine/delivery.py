@@ -66,6 +66,7 @@ class Delivery:
         while not stopping():
             self._work.clear()
             soonest = await self._deliver_ready() if flowing() else None
+            self._flush_idle()
             try:
                 await asyncio.wait_for(self._work.wait(), 1.0 if soonest is None else soonest)
             except TimeoutError:
@@ -86,6 +87,17 @@ class Delivery:
                 self._space_freed()
                 await self._deliver(unit, self._batch(unit, *taken, attempt=1))
         return soonest
+
+    def _flush_idle(self) -> None:
+        """Have the stores of units without work written: nothing else would bring them up to date."""
+        for unit in list(self._units().values()):
+            if unit.inflight is None and unit.ready and not unit.dead and unit.flush_due:
+                self._pool.submit(unit.flush).add_done_callback(self._flushed)
+
+    def _flushed(self, done: Future[None]) -> None:
+        error = done.exception()
+        if error is not None:
+            self._fail(error)
 
     def _linger_left(self, unit: Unit) -> float:
         if not self._config.linger or unit.buffer.size >= self._config.max_batch:

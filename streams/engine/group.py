@@ -79,8 +79,9 @@ class Group:
                     "other topics or uses another assignor."
                 )
         sources = {topic: self._facts[topic].topic_id for topic in self.needed.sources}
+        share = self.config.cache_bytes // max(1, len(assigned))
         return {
-            p: Unit(self.config, p, sources, self._partitions, self.tables, metadata, self._make_producer)
+            p: Unit(self.config, p, sources, self._partitions, self.tables, metadata, self._make_producer, share)
             for p in assigned
         }
 

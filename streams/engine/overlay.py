@@ -7,55 +7,31 @@ overlay when the transaction is rolled back.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, Protocol
 
 from .changelog import RESERVED
+from .rows import MISSING, Maybe, TableRows, Value
 
-
-class _Missing:
-    pass
-
-
-MISSING: Final = _Missing()
-Value = bytes | None
-#: (overlay, key, value seen before, write before): enough to undo one write.
-Undo = tuple["Overlay", bytes, "Value | _Missing", "Value | _Missing"]
-
-
-class Rows(Protocol):
-    """What an overlay reads of a store."""
-
-    def get(self, key: bytes) -> bytes | None: ...
-
-    def get_many(self, keys: list[bytes]) -> list[bytes | None]: ...
-
-    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]: ...
+#: (overlay, key, write before): enough to undo one write.
+Undo = tuple["Overlay", bytes, Maybe]
 
 
 class Overlay:
     """``writes`` holds the last value per key, ``None`` for a deletion, in order of first write."""
 
-    __slots__ = ("_journal", "_rows", "_seen", "changelog", "prefix", "writes")
+    __slots__ = ("_journal", "_rows", "changelog", "prefix", "writes")
 
-    def __init__(
-        self, rows: Rows, prefix: bytes, changelog: str, prefetch: Iterable[bytes], journal: list[Undo]
-    ) -> None:
+    def __init__(self, rows: TableRows, changelog: str, prefetch: Iterable[bytes], journal: list[Undo]) -> None:
         """Every write leaves its undo in ``journal``, whose owner clears it."""
         self._rows = rows
-        self.prefix = prefix
+        self.prefix = rows.prefix
         self.changelog = changelog
         self.writes: dict[bytes, Value] = {}
         self._journal = journal
-        keys = list(dict.fromkeys(prefetch))
-        self._seen: dict[bytes, Value] = (
-            dict(zip(keys, rows.get_many([prefix + key for key in keys]), strict=True)) if keys else {}
-        )
+        rows.load(prefetch)
 
     def get(self, key: bytes) -> Value:
-        value = self._seen.get(key, MISSING)
-        if isinstance(value, _Missing):
-            value = self._seen[key] = self._rows.get(self.prefix + key)
-        return value
+        value: Maybe = self.writes.get(key, MISSING)
+        return self._rows.get(key) if value is MISSING else value
 
     def set(self, key: bytes, value: Value) -> None:
         """Write a row, or delete it with ``None``. Raises TypeError or ValueError on a bad row."""
@@ -63,16 +39,15 @@ class Overlay:
             raise TypeError("table keys and values are bytes")
         if key.startswith(RESERVED):
             raise ValueError(f"keys starting with {RESERVED!r} are reserved")
-        self._journal.append((self, key, self._seen.get(key, MISSING), self.writes.get(key, MISSING)))
-        self._seen[key] = self.writes[key] = value
+        writes = self.writes
+        self._journal.append((self, key, writes.get(key, MISSING)))
+        writes[key] = value
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield (key, value) in key order; writes made after the first step are not seen."""
         mine = sorted(item for item in self.writes.items() if item[0].startswith(prefix))
-        cut = len(self.prefix)
         at = 0
-        for stored, value in self._rows.scan(self.prefix + prefix):
-            key = stored[cut:]
+        for key, value in self._rows.scan(prefix):
             while at < len(mine) and mine[at][0] < key:
                 own_key, own = mine[at]
                 at += 1
@@ -89,13 +64,9 @@ class Overlay:
             if own is not None:
                 yield own_key, own
 
-    def undo(self, key: bytes, seen: Value | _Missing, write: Value | _Missing) -> None:
+    def undo(self, key: bytes, write: Maybe) -> None:
         """Put back what was there before one write."""
-        if isinstance(seen, _Missing):
-            self._seen.pop(key, None)
-        else:
-            self._seen[key] = seen
-        if isinstance(write, _Missing):
+        if write is MISSING:
             self.writes.pop(key, None)
         else:
             self.writes[key] = write

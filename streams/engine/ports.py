@@ -20,8 +20,8 @@ Headers = tuple[tuple[str, bytes], ...]
 #: Called with the name of a step boundary; a test may raise, hang or kill the process there.
 Failpoint = Callable[[str], None]
 
-#: The step boundaries, in the order a batch passes them. ``restoring`` comes before any batch,
-#: ``revoked_midway`` while partitions are being given away.
+#: The step boundaries, in the order a batch passes them. ``restoring`` comes before any batch, ``stored`` is in
+#: memory and ``persisted`` on disk (not after each batch), ``revoked_midway`` while partitions are being given away.
 FAILPOINTS = (
     "restoring",
     "fetched",
@@ -31,6 +31,7 @@ FAILPOINTS = (
     "before_commit",
     "committed",
     "stored",
+    "persisted",
     "revoked_midway",
 )
 

@@ -122,7 +122,7 @@ class Restorer:
                 for topic, log_range in mine.items()
             ]
             old = store.state
-            store.write(
+            store.load(
                 (),
                 StoreState(
                     complete_at=old.complete_at if old is not None else self._config.now(),
@@ -189,7 +189,7 @@ class Restorer:
                 replay.position = max(replay.position, ended_at)
             prefix = next(t.prefix for t in unit.tables if t.changelog == replay.topic)
             rows, marks = split_records(prefix, records)
-            unit.store.write(
+            unit.store.load(
                 rows,
                 StoreState(
                     complete_at=state.complete_at,
@@ -207,7 +207,7 @@ class Restorer:
                 return
             state = unit.store.state
             assert state is not None
-            unit.store.write((), replace(state, complete_at=self._config.now()))
+            unit.store.load((), replace(state, complete_at=self._config.now()))
             for topic in unit.sources:
                 unit.start_at[topic] = resume_offset(
                     topic,

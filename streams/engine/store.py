@@ -2,14 +2,17 @@
 
 Every write is one RocksDB batch of rows and the :class:`StoreState` that says how far the changelogs
 and the sources are reflected. The copy may lag behind the changelog, it never leads; that is why it
-needs no fsync, and why anything doubtful about it is answered by deleting it and replaying.
+needs no fsync, why commits may wait in memory (:mod:`.rows`) before they are written, and why anything
+doubtful about it is answered by deleting it and replaying.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,12 +21,13 @@ from rocksdict import Options, Rdict, WriteBatch
 
 from .changelog import SourceMark
 from .errors import Crash
+from .rows import TableRows, Value
 
 #: Table prefixes are names, so no row begins with NUL.
 STATE_KEY = b"\0state"
 FORMAT = 1
 
-Rows = Iterable[tuple[bytes, bytes | None]]
+Rows = Iterable[tuple[bytes, Value]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +76,27 @@ class StoreState:
 
 
 class Store:
-    """An open store. ``state`` is ``None`` when it is new (or was unusable, see ``discarded``)."""
+    """An open store. ``state`` is what rows in memory and on disk together stand for; ``None`` when the store is
+    new or was unusable (see ``discarded``).
 
-    def __init__(self, path: Path) -> None:
-        """Open or create. An unusable directory is deleted; raises Crash when another process holds it."""
+    Invariant: RocksDB holds the rows and the state of one and the same commit, this one or an earlier one.
+    """
+
+    def __init__(self, path: Path, cache_bytes: int = 1 << 24, flush_interval: float = 0.0) -> None:
+        """Open or create. An unusable directory is deleted; raises Crash when another process holds it.
+
+        ``cache_bytes`` bounds the rows in memory, ``flush_interval`` (s) how long they stay only there.
+        """
         self.path = path
         self.state: StoreState | None = None
         self.discarded: str | None = None
+        self._generation_bytes = cache_bytes // 2
+        self._flush_interval = flush_interval
+        self._tables: dict[bytes, TableRows] = {}
+        #: Monotonic time of the oldest commit that is only in memory.
+        self._unwritten_since: float | None = None
+        #: A flush beside another would mix their order.
+        self._flushing = threading.Lock()
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._db: Any = _open(path)
@@ -93,13 +111,56 @@ class Store:
 
     def wipe(self) -> None:
         """Delete everything and open empty."""
-        self.close()
+        self._tables.clear()
+        self._unwritten_since = None
+        self._release()
         shutil.rmtree(self.path, ignore_errors=True)
         self._db = _open(self.path)
         self.state = None
 
-    def write(self, rows: Rows, state: StoreState) -> None:
-        """Apply ``rows`` (``None`` deletes) and ``state`` in one RocksDB batch."""
+    def table(self, prefix: bytes) -> TableRows:
+        """Return the rows whose stored keys start with ``prefix``."""
+        rows = self._tables.get(prefix)
+        if rows is None:
+            rows = self._tables[prefix] = TableRows(self, prefix)
+        return rows
+
+    def load(self, rows: Rows, state: StoreState) -> None:
+        """Write a piece of a replay, past the memory, in one RocksDB batch. Only before the first commit."""
+        self._write(rows, state)
+        self.state = state
+
+    def commit(self, changes: Mapping[bytes, Mapping[bytes, Value]], state: StoreState) -> bool:
+        """Take the changes (by table prefix) of a batch that Kafka has committed; return whether all is on disk."""
+        for prefix, writes in changes.items():
+            self.table(prefix).put(writes)
+        self.state = state
+        now = time.monotonic()
+        if self._unwritten_since is None:
+            self._unwritten_since = now
+        full = sum(rows.size for rows in self._tables.values()) > self._generation_bytes
+        if full or now - self._unwritten_since >= self._flush_interval:
+            self.flush()
+        if full:
+            for rows in self._tables.values():
+                rows.grow_old()
+        return self._unwritten_since is None
+
+    @property
+    def due(self) -> bool:
+        """Whether commits wait in memory for longer than they should."""
+        since = self._unwritten_since
+        return since is not None and time.monotonic() - since >= self._flush_interval
+
+    def flush(self) -> None:
+        """Bring RocksDB to ``state``: dirty rows and state in one batch. Not beside a commit."""
+        with self._flushing:
+            if self._unwritten_since is None or self.state is None:
+                return
+            self._write([row for table in self._tables.values() for row in table.take_dirty()], self.state)
+            self._unwritten_since = None
+
+    def _write(self, rows: Rows, state: StoreState) -> None:
         batch: Any = WriteBatch(raw_mode=True)
         put, delete = batch.put, batch.delete
         for key, value in rows:
@@ -109,19 +170,14 @@ class Store:
                 put(key, value)
         put(STATE_KEY, state.encode())
         self._db.write(batch)
-        self.state = state
 
-    def get(self, key: bytes) -> bytes | None:
-        value: bytes | None = self._db.get(key)
-        return value
-
-    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
-        """Return the values in the order of ``keys``."""
-        values: list[bytes | None] = self._db.get(keys)
+    def get_many(self, keys: list[bytes]) -> list[Value]:
+        """Return what is on disk, in the order of ``keys``."""
+        values: list[Value] = self._db.get(keys)
         return values
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield rows whose key starts with ``prefix``, in key order, as of the call."""
+        """Yield rows on disk whose key starts with ``prefix``, in key order, as of the call."""
         rows: Iterator[tuple[bytes, bytes]] = self._db.items(from_key=prefix)
         for key, value in rows:
             if not key.startswith(prefix):
@@ -129,10 +185,15 @@ class Store:
             yield key, value
 
     def close(self) -> None:
-        """Release the directory. Closing twice is fine."""
+        """Flush and release the directory. Closing twice is fine."""
+        if self._db is not None:
+            self.flush()
+        self._release()
+
+    def _release(self) -> None:
         db = getattr(self, "_db", None)
+        self._db = None
         if db is not None:
-            self._db = None
             db.close()
 
 

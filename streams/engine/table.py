@@ -29,9 +29,10 @@ class Table(faust.Table):  # type: ignore[misc]
 
     def _overlay(self) -> Overlay:
         try:
-            return current_batch.get().overlay(self.spec)
+            batch = current_batch.get()
         except LookupError:
             raise RuntimeError(f"table {self.spec.name!r} used outside of an agent's batch") from None
+        return batch.overlays.get(self.spec.name) or batch.overlay(self.spec)
 
     def get(self, key: bytes, default: bytes | None = None) -> bytes | None:
         value = self._overlay().get(key)

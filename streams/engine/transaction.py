@@ -44,7 +44,8 @@ class TransactionalProducer(Protocol):
         key: bytes | None = None,
         partition: int = -1,
         callback: Any = None,
-        *,
+        on_delivery: Any = None,
+        timestamp: int = 0,
         headers: Any = None,
     ) -> None: ...
 
@@ -104,8 +105,10 @@ class Transactions:
         errors: list[KafkaError] = []
         try:
             self._call(self._producer.begin_transaction, what="begin_transaction")
-            for topic, value, key, partition, headers in outputs:
-                self._produce(topic, value, key, partition, headers=headers)
+            self._produce_all(
+                (topic, value, key, partition, None, None, 0, headers)
+                for topic, value, key, partition, headers in outputs
+            )
             for topic, records in changes.items():
                 self._produce_changes(topic, records, ends, errors)
             failpoint("produced")
@@ -128,24 +131,25 @@ class Transactions:
         except (KafkaException, RuntimeError, SystemError) as error:
             log.info("unit %s: closing the producer: %s", self._partition, error)
 
-    def _produce(
-        self,
-        topic: str,
-        value: bytes | None,
-        key: bytes | None,
-        partition: int,
-        delivered: Callable[[KafkaError | None, Message], None] | None = None,
-        headers: list[tuple[str, bytes]] | None = None,
-    ) -> None:
-        while True:
+    def _produce_all(self, calls: Iterable[tuple[Any, ...]]) -> None:
+        """Call ``produce`` with each of ``calls``, waiting while librdkafka's queue is full."""
+        produce = self._producer.produce
+        for arguments in calls:
             try:
-                self._producer.produce(topic, value, key, partition, delivered, headers=headers)
+                produce(*arguments)
+            except (BufferError, KafkaException) as error:
+                self._produce_again(arguments, error)
+
+    def _produce_again(self, arguments: tuple[Any, ...], error: BufferError | KafkaException) -> None:
+        while isinstance(error, BufferError):
+            self._producer.poll(0.05)
+            try:
+                self._producer.produce(*arguments)
                 return
-            except BufferError:
-                self._producer.poll(0.05)
-            except KafkaException as error:
-                # For example a record over message.max.bytes: refused locally, nothing was sent.
-                raise self._sorted(error, f"produce to {topic}", refused_locally=True) from error
+            except (BufferError, KafkaException) as again:
+                error = again
+        # For example a record over message.max.bytes: refused locally, nothing was sent.
+        raise self._sorted(error, f"produce to {arguments[0]}", refused_locally=True) from error
 
     def _produce_changes(
         self, topic: str, records: Sequence[Change], ends: dict[str, int], errors: list[KafkaError]
@@ -157,10 +161,9 @@ class Transactions:
             elif offset is not None:
                 ends[topic] = offset + 1
 
-        for key, value in records[:-1]:
-            self._produce(topic, value, key, self._partition)
-        for key, value in records[-1:]:
-            self._produce(topic, value, key, self._partition, delivered)
+        partition = self._partition
+        self._produce_all((topic, value, key, partition) for key, value in records[:-1])
+        self._produce_all((topic, value, key, partition, delivered) for key, value in records[-1:])
 
     def _flush(self) -> None:
         deadline = time.monotonic() + self._config.operation_timeout

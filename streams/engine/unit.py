@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka import Message, TopicPartition
@@ -41,8 +41,12 @@ class Unit:
         tables: Sequence[TableSpec],
         group: GroupMetadata,
         make_producer: ProducerFactory = kafka_producer,
+        cache_bytes: int | None = None,
     ) -> None:
-        """``sources``: topic -> topic id; ``partitions``: their common count; ``tables`` not empty."""
+        """``sources``: topic -> topic id; ``partitions``: their common count; ``tables`` not empty.
+
+        ``cache_bytes``: this unit's share of the rows in memory, by default all of the configured.
+        """
         self.partition = partition
         self.sources = dict(sources)
         self.tables = tuple(tables)
@@ -67,6 +71,7 @@ class Unit:
         self._partitions = partitions
         self._group = group
         self._make_producer = make_producer
+        self._cache_bytes = config.cache_bytes if cache_bytes is None else cache_bytes
         self._store: Store | None = None
         self._transactions: Transactions | None = None
 
@@ -92,7 +97,7 @@ class Unit:
 
     def open_store(self) -> Store:
         """Open the local copy. Call with the lock held."""
-        self._store = Store(self.path)
+        self._store = Store(self.path, self._cache_bytes, self._config.flush_interval)
         if self._store.discarded is not None:
             log.warning("unit %s: local state unusable (%s): rebuilding", self.partition, self._store.discarded)
         return self._store
@@ -100,8 +105,8 @@ class Unit:
     def commit(self, batch: Batch) -> float:
         """Make a finished batch durable; return how long it took in seconds.
 
-        Outputs, changelog and source offset in one transaction, then rows and position in one write
-        of the local store. Raises Closed when the unit was given away before, Aborted when it may be
+        Outputs, changelog and source offset in one transaction, then rows and position together in the
+        local store. Raises Closed when the unit was given away before, Aborted when it may be
         delivered again, anything else ends the worker.
         """
         began = time.monotonic()
@@ -120,8 +125,8 @@ class Unit:
                 self._group,
             )
             failpoint("committed")
-            self.store.write(
-                _rows(batch),
+            persisted = self.store.commit(
+                {overlay.prefix: overlay.writes for overlay in batch.overlays.values() if overlay.writes},
                 StoreState(
                     complete_at=self._config.now(),
                     changelogs=state.changelogs
@@ -131,7 +136,21 @@ class Unit:
             )
             self.applied[batch.topic] = batch.next_offset
             failpoint("stored")
+            if persisted:
+                failpoint("persisted")
         return time.monotonic() - began
+
+    @property
+    def flush_due(self) -> bool:
+        """Whether commits have been in memory only for longer than the flush interval."""
+        store = self._store
+        return store is not None and store.due
+
+    def flush(self) -> None:
+        """Bring the local store up to date with the last commit, unless the unit was given away."""
+        with self.lock:
+            if not self.dead and self._store is not None:
+                self._store.flush()
 
     def _changes(self, batch: Batch, mark: SourceMark) -> dict[str, list[Change]]:
         changes: dict[str, list[Change]] = {
@@ -152,13 +171,6 @@ class Unit:
             if self._transactions is not None:
                 self._transactions.close()
                 self._transactions = None
-
-
-def _rows(batch: Batch) -> Iterator[Change]:
-    for overlay in batch.overlays.values():
-        prefix = overlay.prefix
-        for key, value in overlay.writes.items():
-            yield prefix + key, value
 
 
 def last_offset(records: Sequence[Message]) -> int:

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from streams.engine import EngineConfig, Output, SourcePosition
 from streams.engine.batch import Batch, TableSpec
+from streams.engine.rows import TableRows
 from streams.engine.store import Position, StoreState
 from streams.engine.unit import Unit
 
@@ -34,14 +35,15 @@ def kafka_error(
 
 
 class Rows:
-    """A store in a dictionary."""
+    """Tables over a dictionary of stored rows."""
 
     def __init__(self, rows: dict[bytes, bytes] | None = None) -> None:
         self.rows = dict(rows or {})
         self.many: list[list[bytes]] = []
+        self.tables: dict[bytes, TableRows] = {}
 
-    def get(self, key: bytes) -> bytes | None:
-        return self.rows.get(key)
+    def table(self, prefix: bytes) -> TableRows:
+        return self.tables.setdefault(prefix, TableRows(self, prefix))
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
         self.many.append(keys)
@@ -49,6 +51,14 @@ class Rows:
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         return iter(sorted(row for row in self.rows.items() if row[0].startswith(prefix)))
+
+    def flush(self) -> None:
+        for table in self.tables.values():
+            for key, value in table.take_dirty():
+                if value is None:
+                    self.rows.pop(key, None)
+                else:
+                    self.rows[key] = value
 
 
 class Owner:
@@ -102,7 +112,8 @@ class FakeProducer:
         key: bytes | None = None,
         partition: int = -1,
         callback: Any = None,
-        *,
+        on_delivery: Any = None,
+        timestamp: int = 0,
         headers: Any = None,
     ) -> None:
         self._step(f"produce {topic}")
@@ -150,7 +161,7 @@ def restored_unit(settings: EngineConfig, producer: FakeProducer) -> Unit:
     unit.fence()
     store = unit.open_store()
     if store.state is None:
-        store.write((), StoreState(settings.now(), {TABLE.changelog: Position(CHANGELOG_ID, 0)}, {}))
+        store.load((), StoreState(settings.now(), {TABLE.changelog: Position(CHANGELOG_ID, 0)}, {}))
     unit.restored = unit.ready = True
     return unit
 

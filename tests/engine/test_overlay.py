@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from streams.engine.changelog import RESERVED
 from streams.engine.overlay import Overlay, Undo
+from streams.engine.rows import TableRows
 from streams.engine.store import Store, StoreState
 
 from .fakes import Rows
@@ -16,9 +17,13 @@ KEYS = st.binary(max_size=3)
 VALUES = st.binary(max_size=3)
 
 
+def table(rows: dict[bytes, bytes]) -> TableRows:
+    return Rows({b"t\0" + k: v for k, v in rows.items()}).table(b"t\0")
+
+
 def overlay(rows: dict[bytes, bytes], prefetch: list[bytes] | None = None) -> Overlay:
     journal: list[Undo] = []
-    return Overlay(Rows({b"t\0" + k: v for k, v in rows.items()}), b"t\0", "changelog", prefetch or [], journal)
+    return Overlay(table(rows), "changelog", prefetch or [], journal)
 
 
 @settings(deadline=None)
@@ -56,15 +61,15 @@ def test_given_a_journal_then_undoing_it_restores_everything(
     committed: dict[bytes, bytes],
 ) -> None:
     journal: list[Undo] = []
-    view = Overlay(Rows({b"t\0" + k: v for k, v in committed.items()}), b"t\0", "changelog", [], journal)
+    view = Overlay(table(committed), "changelog", [], journal)
     for key, value in before:
         view.set(key, value)
     rows, writes = list(view.scan(b"")), dict(view.writes)
     journal.clear()
     for key, value in guarded:
         view.set(key, value)
-    for _, key, seen, write in reversed(journal):
-        view.undo(key, seen, write)
+    for _, key, write in reversed(journal):
+        view.undo(key, write)
     assert list(view.scan(b"")) == rows
     assert view.writes == writes
     assert [view.get(key) for key, _ in guarded] == [dict(rows).get(key) for key, _ in guarded]
@@ -72,7 +77,7 @@ def test_given_a_journal_then_undoing_it_restores_everything(
 
 def test_given_prefetch_then_one_read_for_all_keys() -> None:
     rows = Rows({b"t\0a": b"1"})
-    view = Overlay(rows, b"t\0", "changelog", [b"a", b"b", b"a"], [])
+    view = Overlay(rows.table(b"t\0"), "changelog", [b"a", b"b", b"a"], [])
     assert (view.get(b"a"), view.get(b"b")) == (b"1", None)
     assert rows.many == [[b"t\0a", b"t\0b"]]
 
@@ -92,8 +97,8 @@ def test_given_a_real_store_then_scan_stays_inside_its_table(tmp_path: Path) -> 
     rows: list[tuple[bytes, bytes | None]] = [
         (b"a\0x", b"other"), (b"t\0k1", b"1"), (b"t\0k2", b"2"), (b"t\0m", b"3"), (b"u\0k", b"other"),
     ]  # fmt: skip
-    store.write(rows, StoreState(0.0))
-    view = Overlay(store, b"t\0", "changelog", [], [])
+    store.load(rows, StoreState(0.0))
+    view = Overlay(store.table(b"t\0"), "changelog", [], [])
     view.set(b"k15", b"new")
     view.set(b"k2", None)
     assert list(view.scan(b"k")) == [(b"k1", b"1"), (b"k15", b"new")]

@@ -32,8 +32,8 @@ def test_given_a_damaged_state_then_value_error(raw: bytes) -> None:
 def test_invariant_02_given_a_write_then_rows_and_position_are_there_together(tmp_path: Path) -> None:
     store = Store(tmp_path / "0")
     assert store.state is None
-    store.write([(b"t\0a", b"1"), (b"t\0b", b"2")], STATE)
-    store.write([(b"t\0a", None)], STATE)
+    store.load([(b"t\0a", b"1"), (b"t\0b", b"2")], STATE)
+    store.load([(b"t\0a", None)], STATE)
     store.close()
     again = Store(tmp_path / "0")
     assert again.state == STATE
@@ -43,22 +43,22 @@ def test_invariant_02_given_a_write_then_rows_and_position_are_there_together(tm
 
 def test_invariant_08_given_a_damaged_directory_then_it_opens_empty(tmp_path: Path) -> None:
     store = Store(tmp_path / "0")
-    store.write([(b"t\0a", b"1")], STATE)
+    store.load([(b"t\0a", b"1")], STATE)
     store.close()
     (tmp_path / "0" / "CURRENT").write_bytes(b"nonsense")
     again = Store(tmp_path / "0")
     assert again.state is None
     assert again.discarded
-    assert again.get(b"t\0a") is None
+    assert again.get_many([b"t\0a"]) == [None]
     again.close()
 
 
 def test_given_a_directory_in_use_then_the_worker_ends_and_nothing_is_deleted(tmp_path: Path) -> None:
     store = Store(tmp_path / "0")
-    store.write([(b"t\0a", b"1")], STATE)
+    store.load([(b"t\0a", b"1")], STATE)
     with pytest.raises(Crash, match="in use"):
         Store(tmp_path / "0")
-    assert store.get(b"t\0a") == b"1"
+    assert store.get_many([b"t\0a"]) == [b"1"]
     store.close()
 
 

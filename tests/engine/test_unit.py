@@ -50,7 +50,7 @@ def test_invariant_02_given_a_commit_then_the_store_has_rows_and_position_of_the
     settings, producer = config(tmp_path), FakeProducer()
     unit = restored_unit(settings, producer)
     unit.commit(prepared(unit, settings))
-    assert unit.store.get(TABLE.prefix + b"k") == b"last"
+    assert unit.store.table(TABLE.prefix).get(b"k") == b"last"
     assert unit.store.state is not None
     assert unit.store.state.sources["source"].offset == 5
     assert unit.store.state.changelogs[TABLE.changelog].offset == 3
@@ -74,7 +74,7 @@ def test_invariant_02_given_a_failure_before_the_commit_then_the_store_is_untouc
     producer.errors[step] = [errors[kind]]
     with pytest.raises({"abort": Aborted, "fatal": Crash, "unknown": RuntimeError}[kind]):
         unit.commit(prepared(unit, settings))
-    assert unit.store.get(TABLE.prefix + b"k") is None
+    assert unit.store.table(TABLE.prefix).get(b"k") is None
     assert unit.store.state == before
     assert producer.committed == []
     assert ("abort" in producer.log) is (kind == "abort")
@@ -124,7 +124,7 @@ def test_pitfall_10_given_a_systemerror_out_of_a_callback_then_it_is_not_taken_f
     producer.errors["flush"] = [SystemError("error return without exception set")]
     with pytest.raises(SystemError):
         unit.commit(prepared(unit, settings))
-    assert unit.store.get(TABLE.prefix + b"k") is None
+    assert unit.store.table(TABLE.prefix).get(b"k") is None
     unit.close(0)
 
 
@@ -190,7 +190,7 @@ def test_given_any_faults_then_log_and_store_are_the_fold_of_the_committed_batch
         if topic == TABLE.changelog and key is not None and not key.startswith(b"\0")
     }
     assert log == model
-    rows = {TABLE.prefix + key: row for key, row in stored.items() if row is not None}
-    assert dict(unit.store.scan(TABLE.prefix)) == rows
+    rows = {key: row for key, row in stored.items() if row is not None}
+    assert dict(unit.store.table(TABLE.prefix).scan(b"")) == rows
     assert [tp.offset for tp in producer.offsets] == list(range(1, len(producer.offsets) + 1))
     unit.close(0)

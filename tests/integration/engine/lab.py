@@ -114,6 +114,4 @@ class Worker:
         unit.commit(batch)
 
     def rows(self, partition: int) -> dict[bytes, bytes]:
-        prefix = self.lab.table.prefix
-        store = self.group.units[partition].store
-        return {key[len(prefix) :]: value for key, value in store.scan(prefix)}
+        return dict(self.group.units[partition].store.table(self.lab.table.prefix).scan(b""))

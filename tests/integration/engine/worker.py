@@ -7,6 +7,8 @@ row after it, so a lost, doubled or reordered step shows.
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
 import os
 import signal
@@ -49,7 +51,7 @@ def failpoint(settings: dict[str, Any]) -> Callable[[str], None]:
         if die and name == die["at"] and passed[name] == die["after"]:
             os.kill(os.getpid(), signal.SIGKILL)
         if hang and name == hang["at"] and passed[name] == hang["after"]:
-            time.sleep(3600)
+            time.sleep(hang.get("seconds", 3600))
 
     return at
 
@@ -66,7 +68,7 @@ def mutate(name: str | None) -> None:
                 for key, value in overlay.writes.items()
             ]
             assert unit.store.state is not None
-            unit.store.write(rows, unit.store.state)
+            unit.store.load(rows, unit.store.state)
             return commit(unit, batch)
 
         Unit.commit = store_first  # type: ignore[method-assign, assignment]
@@ -78,6 +80,22 @@ def mutate(name: str | None) -> None:
             return []
 
         Restorer._open = skip  # type: ignore[method-assign, assignment]
+
+
+def sender(mutant: str | None) -> Callable[..., None]:
+    """How agents send; a mutant leaves out or repeats every 200th output."""
+    sent = 0
+
+    def send(batch: Batch, *output: Any) -> None:
+        nonlocal sent
+        sent += 1
+        odd = sent % 200 == 0
+        if not (odd and mutant == "drop_output"):
+            batch.send(*output)
+        if odd and mutant == "repeat_output":
+            batch.send(*output)
+
+    return send
 
 
 def make_app(settings: dict[str, Any]) -> App:
@@ -93,13 +111,16 @@ def make_app(settings: dict[str, Any]) -> App:
     progress, items = app.Table("progress"), app.Table("items")
     out = settings["out"]
     fail_at, return_at = settings.get("agent_raises_at"), settings.get("agent_returns_at")
+    nap, send = settings.get("agent_sleeps", 0.0), sender(settings.get("mutant"))
+
+    counted = itertools.count(1)
 
     @app.agent(app.source(settings["a"]), outputs=[out])
     async def on_a(stream: Any) -> None:
-        seen = 0
         async for batch in stream:
+            await asyncio.sleep(nap)
             for record in batch.records:
-                seen += 1
+                seen = next(counted)
                 if seen == fail_at:
                     raise RuntimeError("agent bug")
                 if seen == return_at:
@@ -116,23 +137,24 @@ def make_app(settings: dict[str, Any]) -> App:
                         continue
                     crc = zlib.crc32(value, crc)
                     progress[key] = ROW.pack(number, count + 1, crc)
-                    batch.send(out, OUT.pack(0, number, count + 1, crc), key, batch.partition)
+                    send(batch, out, OUT.pack(0, number, count + 1, crc), key, batch.partition)
 
     @app.agent(app.source(settings["b"]), outputs=[out])
     async def on_b(stream: Any) -> None:
         async for batch in stream:
+            await asyncio.sleep(nap)
             for record in batch:
                 key, value = record.key(), record.value()
                 number = int.from_bytes(value[:8], "little")
                 if value[8:9] == DELETE:
                     known = key in items
                     del items[key]
-                    batch.send(out, OUT.pack(1, number, -1 if known else -2, 0), key, batch.partition)
+                    send(batch, out, OUT.pack(1, number, -1 if known else -2, 0), key, batch.partition)
                     continue
                 _, count, crc = ROW.unpack(items.get(key) or ROW.pack(-1, 0, 0))
                 crc = zlib.crc32(value, crc)
                 items[key] = ROW.pack(number, count + 1, crc)
-                batch.send(out, OUT.pack(1, number, count + 1, crc), key, batch.partition)
+                send(batch, out, OUT.pack(1, number, count + 1, crc), key, batch.partition)
 
     return app
 

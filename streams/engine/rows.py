@@ -1,0 +1,131 @@
+"""Rows of one table in one unit: what was used lately in memory, everything in the local store below.
+
+Commits go to memory first and reach the store later, many at once (write-behind): a key that changes in every
+batch is written once per flush. Losing what is in memory costs a replay of the changelog from the store's position
+and nothing else, because that position moves with the rows.
+
+Memory is bounded by two generations. Rows that are read or written enter the young one; when it is full its changes
+are flushed, it becomes the old one, and what was in the old one and not used since is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum, auto
+from itertools import islice
+from typing import Final, Protocol
+
+#: Estimate in bytes of what a row takes beside its key and value: two objects and its places in dictionaries.
+ROW_OVERHEAD = 220
+#: Rows of a batch whose size is looked at.
+SAMPLE = 100
+
+Value = bytes | None
+
+
+class _Missing(Enum):
+    MISSING = auto()
+
+
+#: Not in memory. ``None`` is a value: the row is known not to exist.
+MISSING: Final = _Missing.MISSING
+Maybe = bytes | None | _Missing
+
+
+class Disk(Protocol):
+    """What is below: the local store. Keys carry the table's prefix here."""
+
+    def get_many(self, keys: list[bytes]) -> list[Value]:
+        """Return the values in the order of ``keys``."""
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield rows whose key starts with ``prefix``, in key order, as of the call."""
+
+    def flush(self) -> None:
+        """Write what is dirty in memory, of all tables."""
+
+
+class TableRows:
+    """Committed rows of one table. Used by one thread at a time, except that a flush may run beside reads."""
+
+    __slots__ = ("_dirty", "_disk", "_old", "_sampled", "_sampled_bytes", "_young", "prefix")
+
+    def __init__(self, disk: Disk, prefix: bytes) -> None:
+        self._disk = disk
+        self.prefix = prefix
+        self._young: dict[bytes, Value] = {}
+        self._old: dict[bytes, Value] = {}
+        #: Keys of the young generation whose value is not on disk yet.
+        self._dirty: set[bytes] = set()
+        self._sampled = 1
+        self._sampled_bytes = 0
+
+    def get(self, key: bytes) -> Value:
+        value: Maybe = self._young.get(key, MISSING)
+        if value is MISSING:
+            self._fetch([key])
+            return self._young[key]
+        return value
+
+    def load(self, keys: Iterable[bytes]) -> None:
+        """Bring rows into memory, with one read of the disk for all that are not there."""
+        young = self._young
+        missing = [key for key in keys if key not in young]
+        if missing:
+            self._fetch(missing)
+
+    def _fetch(self, keys: list[bytes]) -> None:
+        young, old = self._young, self._old
+        absent: list[bytes] = []
+        for key in dict.fromkeys(keys):
+            value: Maybe = old.get(key, MISSING)
+            if value is MISSING:
+                absent.append(key)
+            else:
+                young[key] = value
+        if absent:
+            prefix = self.prefix
+            found = self._disk.get_many([prefix + key for key in absent])
+            young.update(zip(absent, found, strict=True))
+            self._sample(absent, found)
+
+    def put(self, writes: Mapping[bytes, Value]) -> None:
+        """Take committed changes; ``None`` deletes."""
+        self._young.update(writes)
+        self._dirty.update(writes)
+        self._sample(writes, writes.values())
+
+    def _sample(self, keys: Iterable[bytes], values: Iterable[Value]) -> None:
+        rows = [*islice(keys, SAMPLE), *filter(None, islice(values, SAMPLE))]
+        self._sampled_bytes += sum(map(len, rows))
+        self._sampled += len(rows)
+
+    @property
+    def size(self) -> int:
+        """Estimated bytes of the young generation."""
+        # The mean counts keys and values apart, so a row is two of them.
+        return len(self._young) * (ROW_OVERHEAD + 2 * self._sampled_bytes // self._sampled)
+
+    @property
+    def dirty(self) -> int:
+        """Rows in memory that are newer than those on disk."""
+        return len(self._dirty)
+
+    def take_dirty(self) -> list[tuple[bytes, Value]]:
+        """Return the rows to write, keys with prefix, in key order, and count them as written."""
+        dirty, self._dirty = self._dirty, set()
+        young, prefix = self._young, self.prefix
+        return [(prefix + key, young[key]) for key in sorted(dirty)]
+
+    def grow_old(self) -> None:
+        """Forget what was not used since the last time. Nothing may be dirty."""
+        assert not self._dirty
+        self._old, self._young = self._young, {}
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value) in key order. Flushes first: the order is the disk's."""
+        if self._dirty:
+            self._disk.flush()
+        cut = len(self.prefix)
+        for stored, value in self._disk.scan(self.prefix + prefix):
+            yield stored[cut:], value
