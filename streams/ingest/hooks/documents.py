@@ -7,19 +7,14 @@ that a broken summary nobody reads does not cost a person their position.
 
 from __future__ import annotations
 
-import json
-import re
-from math import isfinite
 from typing import Any
 from urllib.parse import parse_qsl
 
-from schemas.limits import BODY_BYTES_MAX, JSON_DEPTH_MAX
+from schemas.limits import BODY_BYTES_MAX
 from streams.ingest.hooks.checks import Refuse
+from streams.runtime import json_text
 
 FORM_FIELDS_MAX = 20_000  # a saved queue repeats its id parameter once a song
-
-_TOKEN = re.compile(r'["\[\]{}]')
-_REST_OF_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
 def decode(body: bytes) -> str:
@@ -40,11 +35,10 @@ def load_json(text: str) -> Any:
 
     Raw control characters inside strings pass: templates put line breaks of a summary there unescaped.
     """
-    _check_depth(text)
     try:
-        return _DECODER.decode(text.strip())
-    except ValueError:  # includes numbers of thousands of digits
-        raise Refuse("bad_json", "the text is not valid JSON") from None
+        return json_text.load(text)
+    except json_text.BadJson as bad:
+        raise Refuse("too_deep" if bad.too_deep else "bad_json", str(bad)) from None
 
 
 def load_form(text: str) -> list[tuple[str, str]]:
@@ -61,37 +55,3 @@ def load_form(text: str) -> list[tuple[str, str]]:
         raise Refuse("bad_encoding", "the form is not UTF-8") from None
     except ValueError:
         raise Refuse("too_many_fields", f"the form has over {FORM_FIELDS_MAX} fields") from None
-
-
-def _check_depth(text: str) -> None:
-    """Refuse a text nesting deeper than the limit, before any parser recurses into it. Linear."""
-    depth = 0
-    at = 0
-    while (token := _TOKEN.search(text, at)) is not None:
-        at = token.end()
-        match token.group():
-            case '"':
-                string = _REST_OF_STRING.match(text, at)
-                if string is None:
-                    return  # an open string: the decoder will say so
-                at = string.end()
-            case "[" | "{":
-                depth += 1
-                if depth > JSON_DEPTH_MAX:
-                    raise Refuse("too_deep", f"the JSON nests deeper than {JSON_DEPTH_MAX} levels")
-            case _:
-                depth -= 1
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not isfinite(value):
-        raise ValueError("not a finite number")
-    return value
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = json.JSONDecoder(strict=False, parse_float=_finite, parse_constant=_no_constant)

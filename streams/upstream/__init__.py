@@ -1,0 +1,1 @@
+"""How to talk to a media server: read here, nothing decided."""

@@ -1,0 +1,57 @@
+"""Audiobookshelf, as the person sees it whose API key or token is used.
+
+Seen on version 2.36: `/api/me` and `/api/me/progress` tell the same progress; ten writers at once leave several rows
+for one item; sessions come newest first, and a page past the end is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final, TypeAlias
+
+from streams.upstream.errors import BadAnswer
+from streams.upstream.http import NotModified, Upstream
+
+Json: TypeAlias = dict[str, Any]
+PAGE: Final = 100
+PAGES_MAX: Final = 1_000
+
+
+def headers(token: str) -> dict[str, str]:
+    """What each request carries."""
+    return {"Authorization": f"Bearer {token}"}
+
+
+class Audiobookshelf:
+    """Every method raises UpstreamError."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+
+    async def progress(self) -> list[Json] | NotModified:
+        """All progress objects of the person, in no order."""
+        answer = await self._upstream.get_changed("/api/me/progress")
+        return answer if isinstance(answer, NotModified) else _objects(answer.value, "mediaProgress")
+
+    async def sessions(self) -> AsyncIterator[list[Json]]:
+        """Listening sessions page by page, newest first; ends at a page that brings nothing new."""
+        seen: set[str] = set()
+        for page in range(PAGES_MAX):
+            answer = await self._upstream.get(
+                "/api/me/listening-sessions", [("itemsPerPage", str(PAGE)), ("page", str(page))]
+            )
+            found = _objects(answer.value, "sessions")
+            fresh = [session for session in found if str(session.get("id")) not in seen]
+            if not fresh:
+                return
+            seen.update(str(session.get("id")) for session in fresh)
+            yield fresh
+            if len(found) < PAGE:
+                return
+
+
+def _objects(document: object, name: str) -> list[Json]:
+    items = document.get(name) if isinstance(document, dict) else None
+    if not isinstance(items, list):
+        raise BadAnswer(f"the server's answer has no list of {name}")
+    return [item for item in items if isinstance(item, dict)]

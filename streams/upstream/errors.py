@@ -1,0 +1,58 @@
+"""What can go wrong with a media server. ``cause`` is a word from a closed list, for health rows and metrics.
+
+No message quotes what the server sent, nor an address with parameters: both may hold secrets.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streams.runtime.errors import PlayheadError, Transient
+
+CAUSES: Final = ("away", "credentials", "not_offered", "bad_answer", "too_large", "not_allowed", "failed")
+
+
+class UpstreamError(PlayheadError):
+    """Asking again at once will not help; the next poll asks again."""
+
+    cause = "failed"
+
+
+class UpstreamAway(UpstreamError, Transient):
+    """No answer, a late one, 5xx or 429. ``retry_after_s``: what the server asked for, bounded; None: it did not."""
+
+    cause = "away"
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class CredentialsRefused(UpstreamError):
+    """The account, password, token or key is wrong, or may not see this."""
+
+    cause = "credentials"
+
+
+class NotOffered(UpstreamError):
+    """This server has no such method or thing; others of its kind have."""
+
+    cause = "not_offered"
+
+
+class BadAnswer(UpstreamError):
+    """An answer that is no JSON of the expected form."""
+
+    cause = "bad_answer"
+
+
+class TooLarge(UpstreamError):
+    """An answer over the size limit; the rest of it was not read."""
+
+    cause = "too_large"
+
+
+class NotAllowed(UpstreamError):
+    """An address outside the configured origin, or one nothing may ever be asked of."""
+
+    cause = "not_allowed"
