@@ -23,6 +23,7 @@ from schemas.topics import PLAYBACK_REPORTED
 from streams.domain.report import problem
 from streams.ingest.draft import Draft, as_rules_see, by_source, event_id_of, event_of
 from streams.ingest.hooks import ParsedReport, Rejected
+from streams.ingest.listens import oldest_first, told
 from streams.ingest.media import Facts, Media, MediaFacts, Named, NothingKnown
 from streams.ingest.people import People
 from streams.runtime import metrics
@@ -101,30 +102,35 @@ class Door:
         drafts = await self._whose(principal, results, rejected)
         drafts = await self._who(principal, drafts, rejected)
         await self._what(drafts)
+        drafts = oldest_first(drafts)
         records: list[Record] = []
-        event_ids: list[str] = []
+        event_ids: dict[int, str] = {}
         for draft, facts in zip(drafts, await self._known_facts(drafts), strict=True):
             event_id = event_id_of(draft, principal, idempotency_key)
-            event = event_of(draft, event_id, correlation_id, received_at, facts)
+            duration_ms = draft.report.duration_ms or facts.duration_ms
             try:
-                record = self._record(event)
+                of_draft = [
+                    self._record(event_of(draft, one.report, one.event_id, correlation_id, received_at, facts))
+                    for one in told(draft.report, event_id, received_at=received_at, duration_ms=duration_ms)
+                ]
             except InvalidValue:
                 rejected.append(Rejection(draft.index, "invalid_value", "a value does not fit the log"))
                 continue
-            if record is None:
+            within = [record for record in of_draft if record is not None]
+            if len(within) < len(of_draft):
                 rejected.append(Rejection(draft.index, "too_large", f"over {DOOR_RECORD_BYTES_MAX} bytes"))
                 continue
-            records.append(record)
-            event_ids.append(event_id)
+            records += within
+            event_ids[draft.index] = event_id
         rejected.sort(key=lambda one: one.index)
         for refusal in rejected:
             metrics.REPORTS_REJECTED.labels(format, refusal.reason).inc()
         self._failpoint("ingest.validated")
         if records:
             await self._publisher.publish(records, produced=lambda: self._failpoint("ingest.produced"))
-            metrics.REPORTS_ACCEPTED.labels(format).inc(len(records))
+            metrics.REPORTS_ACCEPTED.labels(format).inc(len(event_ids))
         self._failpoint("ingest.acked")
-        return Receipt(tuple(event_ids), tuple(rejected))
+        return Receipt(tuple(event_ids[index] for index in sorted(event_ids)), tuple(rejected))
 
     async def _whose(
         self, principal: Principal, results: Sequence[ParsedReport | Rejected], rejected: list[Rejection]

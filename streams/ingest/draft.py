@@ -74,8 +74,10 @@ def event_id_of(draft: Draft, principal: Principal, idempotency_key: str | None)
     )
 
 
-def event_of(draft: Draft, event_id: str, correlation_id: str, received_at: int, facts: Facts) -> PlaybackReported:
-    report = draft.report
+def event_of(
+    draft: Draft, report: ParsedReport, event_id: str, correlation_id: str, received_at: int, facts: Facts
+) -> PlaybackReported:
+    """The event of ``report``, which is the draft's or one that follows from it."""
     upstream = None if draft.named.name == draft.media_id else draft.named.name
     return PlaybackReported(
         event_id=event_id,

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from streams.ingest.hooks import audiobookshelf, emby, jellyfin, listenbrainz, native, plex, subsonic
 from streams.ingest.hooks.result import (
     Ignored,
+    Listen,
     Observation,
     ParsedReport,
     Rejected,
@@ -20,7 +21,7 @@ from streams.ingest.hooks.result import (
     as_json,
 )
 
-__all__ = ["FORMATS", "Ignored", "Observation", "ParsedReport", "Rejected", "Result", "as_json", "parse"]
+__all__ = ["FORMATS", "Ignored", "Listen", "Observation", "ParsedReport", "Rejected", "Result", "as_json", "parse"]
 
 
 class Parser(Protocol):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final, ParamSpec
+from typing import Final, ParamSpec, TypeVar
 
 from streams.domain.limits import POSITION_MS_MAX
 from streams.domain.words import NEED_POSITION
 from streams.ingest.hooks.result import ParsedReport, Rejected, Result
 
 P = ParamSpec("P")
+Report = TypeVar("Report", bound=ParsedReport)
 
 PROVIDER_IDS_MAX: Final = 32
 
@@ -38,7 +39,7 @@ def guarded(parse: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Re
         return Rejected(refusal.reason, refusal.detail)
 
 
-def accept(report: ParsedReport) -> ParsedReport:
+def accept(report: Report) -> Report:
     """The report itself when it can be used; raises Refuse with the reason when it can't.
 
     ListenBrainz takes the user from the token, so the user is not asked for here.

@@ -19,7 +19,7 @@ from streams.domain.limits import SECONDS_FROM, SECONDS_TO
 from streams.ingest.hooks.checks import Refuse, accept, guarded
 from streams.ingest.hooks.documents import decode, load_json
 from streams.ingest.hooks.fields import Fields, display
-from streams.ingest.hooks.result import ParsedReport, Rejected, Result
+from streams.ingest.hooks.result import Listen, ParsedReport, Rejected, Result
 
 _LISTEN_TYPES: Final = frozenset({"single", "playing_now", "import"})
 _MBID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -61,7 +61,7 @@ def _listen(record: Fields, listen_type: str) -> ParsedReport:
             )
         )
     return accept(
-        ParsedReport(
+        Listen(
             kind="finish",
             origin="import" if listen_type == "import" else "client",
             upstream_media=media,

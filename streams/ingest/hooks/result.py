@@ -60,6 +60,15 @@ class ParsedReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Listen(ParsedReport):
+    """A play of music told afterwards, in one statement: a finish, and `played`.
+
+    It began at the track's beginning, at `occurred_at` or that much before; `streams.ingest.listens` tells what
+    follows from that. It is printed like any report.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """A server said that an item appeared or went away.
 

@@ -25,7 +25,7 @@ from streams.domain.timekeeping import in_milliseconds
 from streams.ingest.hooks.checks import Refuse, accept, guarded
 from streams.ingest.hooks.documents import decode, load_form, load_json
 from streams.ingest.hooks.fields import Fields, checked_id
-from streams.ingest.hooks.result import Ignored, Kind, ParsedReport, Rejected, Result
+from streams.ingest.hooks.result import Ignored, Kind, Listen, ParsedReport, Rejected, Result
 from streams.ingest.hooks.subsonic_responses import parse_response
 
 _STATES: Final[dict[str, Kind]] = {
@@ -107,8 +107,9 @@ class _Call:
         user = self._identifier("u")
         if user is None:
             raise Refuse("missing_user", "the call has no parameter u")
+        made = Listen if played else ParsedReport
         return accept(
-            ParsedReport(
+            made(
                 kind=kind,
                 origin="client",
                 upstream_user=user,

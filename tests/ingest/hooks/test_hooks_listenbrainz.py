@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streams.ingest.hooks import ParsedReport, Rejected, Result, parse
+from streams.ingest.hooks import Listen, ParsedReport, Rejected, Result, parse
 from tests.ingest.hooks.payloads import JsonObject, encoded, listen, without
 
 MBID = "0B0D1C1E-0000-4000-8000-0000000000AA"
@@ -38,7 +38,7 @@ def extra(**fields: Any) -> JsonObject:
 
 def test_single_listen_is_a_finished_play_at_its_time() -> None:
     single = report("single", listen())
-    assert single == ParsedReport(
+    assert single == Listen(
         kind="finish",
         origin="client",
         upstream_media=single.upstream_media,

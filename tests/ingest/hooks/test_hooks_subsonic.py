@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streams.ingest.hooks import Ignored, ParsedReport, Rejected, Result, parse
+from streams.ingest.hooks import Ignored, Listen, ParsedReport, Rejected, Result, parse
 from tests.ingest.hooks.payloads import SECRETS, answer, call, encoded
 
 T = 1_777_890_600_000
@@ -35,7 +35,7 @@ def song(**fields: Any) -> dict[str, Any]:
 
 
 def test_scrobble_is_a_finished_play() -> None:
-    assert report(call("scrobble", f"id=tr-6&time={T}")) == ParsedReport(
+    assert report(call("scrobble", f"id=tr-6&time={T}")) == Listen(
         kind="finish",
         origin="client",
         upstream_user="mira",
@@ -61,7 +61,7 @@ def test_scrobble_repeats_id_and_time() -> None:
 
 
 def test_scrobble_of_several_ids_without_times_is_now() -> None:
-    assert [type(result) for result in every(call("scrobble", "id=a&id=b"))] == [ParsedReport, ParsedReport]
+    assert [type(result) for result in every(call("scrobble", "id=a&id=b"))] == [Listen, Listen]
 
 
 def test_scrobble_with_another_number_of_times_is_rejected_not_guessed() -> None:
