@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 #: Most records moved out of librdkafka by one call.
 FETCH = 4_000
 LAG_EVERY = 5.0
+#: A full buffer that no record leaves for so long (s) is stuck. Longer than an agent takes for a batch.
+STUCK_AFTER = 0.5
 
 
 class Host(Protocol):
@@ -73,6 +75,7 @@ class Poller:
         self._space = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"poll-{config.group}", daemon=True)
         self._lag_at = 0.0
+        self._stuck = False
         #: Monotonic time of the last turn of the poll loop, for the watchdog.
         self.beat = time.monotonic()
 
@@ -121,18 +124,18 @@ class Poller:
         """One turn: position restored units, respect the limit, fetch."""
         self.beat = time.monotonic()
         waiting = self._resume_restored(consumer)
+        self._space.clear()
         buffered = self._group.buffered()
-        if is_full(buffered, self._config.max_buffered):
-            self._space.clear()
-            if self._space.wait(0.2):
+        if not is_full(buffered, self._config.max_buffered):
+            self._stuck = False
+        elif not self._stuck:
+            if self._space.wait(STUCK_AFTER):
                 return
+            # Nothing moves, yet the group wants to hear from us, and units with room want their records.
+            self._stuck = True
         self._pause_by_size(consumer)
         self._report(consumer, buffered)
-        full = is_full(self._group.buffered(), self._config.max_buffered)
-        if full and not all(unit.paused for unit in self._group.units.values()):
-            # Nothing moves and nothing may be fetched, yet the group wants to hear from us.
-            self._pause(consumer, list(self._group.units.values()))
-        first = consumer.poll(0.02 if waiting or full else self._config.poll_wait)
+        first = consumer.poll(0.02 if waiting or self._stuck else self._config.poll_wait)
         if first is None:
             return
         self._sort([first, *consumer.consume(FETCH, 0)])
@@ -171,18 +174,13 @@ class Poller:
     def _pause_by_size(self, consumer: Consumer) -> None:
         units = [unit for unit in self._group.units.values() if unit.ready]
         for unit in units:
-            want = should_pause(unit.buffer.size, unit.paused, len(units), self._config.max_buffered)
+            want = should_pause(unit.buffer.size, unit.paused, len(units), self._config.max_buffered, stuck=self._stuck)
             if want and not unit.paused:
-                self._pause(consumer, [unit])
+                consumer.pause([TopicPartition(topic, unit.partition) for topic in unit.sources])
+                unit.paused = True
             elif unit.paused and not want:
                 consumer.resume([TopicPartition(topic, unit.partition) for topic in unit.sources])
                 unit.paused = False
-
-    def _pause(self, consumer: Consumer, units: list[Unit]) -> None:
-        for unit in units:
-            if unit.ready and not unit.paused:
-                consumer.pause([TopicPartition(topic, unit.partition) for topic in unit.sources])
-                unit.paused = True
 
     def _report(self, consumer: Consumer, buffered: int) -> None:
         now = time.monotonic()

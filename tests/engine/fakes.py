@@ -24,8 +24,10 @@ def config(folder: Path, **changes: Any) -> EngineConfig:
     return EngineConfig(**(settings | changes))
 
 
-def record(offset: int, key: bytes | None = b"k", value: bytes | None = b"v", topic: str = "source") -> Message:
-    return Message(topic=topic, partition=0, offset=offset, key=key, value=value)
+def record(
+    offset: int, key: bytes | None = b"k", value: bytes | None = b"v", topic: str = "source", partition: int = 0
+) -> Message:
+    return Message(topic=topic, partition=partition, offset=offset, key=key, value=value)
 
 
 def kafka_error(

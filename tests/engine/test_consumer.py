@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from streams.engine import Crash, NoMetrics, Refused
+from streams.engine import consumer as consumer_module
 from streams.engine.backpressure import should_pause
 from streams.engine.buffer import Buffer
 from streams.engine.consumer import Poller
@@ -60,10 +61,13 @@ class FakeConsumer:
 
 
 class FakeLogs:
-    """Knows one source of two partitions and its changelog."""
+    """Knows one source and its changelog."""
+
+    def __init__(self, partitions: int) -> None:
+        self.partitions = partitions
 
     def describe(self, topics: Any) -> dict[str, TopicFacts]:
-        return {name: TopicFacts(f"id-{name}", 2) for name in topics}
+        return {name: TopicFacts(f"id-{name}", self.partitions) for name in topics}
 
     def settings(self, topics: Any) -> dict[str, dict[str, str]]:
         return {}
@@ -88,13 +92,15 @@ class FakeHost:
 
 
 class Bench:
-    def __init__(self, folder: Path, committed: dict[int, int] | None = None, **changes: Any) -> None:
+    def __init__(
+        self, folder: Path, committed: dict[int, int] | None = None, partitions: int = 2, **changes: Any
+    ) -> None:
         self.log: list[str] = []
         settings = config(folder, **changes)
         self.pool = ThreadPoolExecutor(2)
         self.group = Group(
             settings, ["source"], [TABLE], [], self.pool,
-            lambda *_: FakeProducer(self.log), lambda _: cast(Logs, FakeLogs()),
+            lambda *_: FakeProducer(self.log), lambda _: cast(Logs, FakeLogs(partitions)),
         )  # fmt: skip
         self.group.check()
         # Restoring is another thread's work and tested elsewhere.
@@ -158,7 +164,7 @@ def test_given_a_start_other_than_the_groups_then_seek_until_it_works_and_only_t
 def test_invariant_09_given_topics_not_assigned_together_then_refused(tmp_path: Path) -> None:
     pool = ThreadPoolExecutor(1)
     group = Group(
-        config(tmp_path), ["a", "b"], [], [], pool, lambda *_: FakeProducer(), lambda _: cast(Logs, FakeLogs())
+        config(tmp_path), ["a", "b"], [], [], pool, lambda *_: FakeProducer(), lambda _: cast(Logs, FakeLogs(2))
     )
     group.check()
     with pytest.raises(Refused, match="assigned together"):
@@ -236,3 +242,71 @@ def test_pitfall_15_given_less_than_half_of_the_buffer_then_nobody_is_paused() -
     assert should_pause(126, paused=True, units=4, limit=limit)
     assert not should_pause(125, paused=True, units=4, limit=limit)
     assert not should_pause(999, paused=False, units=1, limit=limit)
+
+
+class Flooded(FakeConsumer):
+    """Endless records of some partitions, and a few at a time of one; fetches what is not paused, in turn."""
+
+    def __init__(self, log: list[str], flooded: set[int], trickle: int) -> None:
+        super().__init__(log, {})
+        self.open: set[int] = set()
+        self.flooded = flooded
+        self.next = dict.fromkeys(range(4), 0)
+        self.waiting = {trickle: 0}
+
+    def pause(self, partitions: list[TopicPartition]) -> None:
+        self.open -= {tp.partition for tp in partitions}
+
+    def resume(self, partitions: list[TopicPartition]) -> None:
+        self.open |= {tp.partition for tp in partitions}
+
+    def poll(self, timeout: float) -> Any:
+        found = self.consume(1, timeout)
+        return found[0] if found else None
+
+    def consume(self, most: int, timeout: float) -> list[Any]:
+        found: list[Any] = []
+        while len(found) < min(most, 50):
+            partition = next((p for p in sorted(self.open, key=self.next.__getitem__) if self._has(p)), None)
+            if partition is None:
+                break
+            found.append(record(self.next[partition], partition=partition))
+            self.next[partition] += 1
+            if partition in self.waiting:
+                self.waiting[partition] -= 1
+        return found
+
+    def _has(self, partition: int) -> bool:
+        return partition in self.flooded or self.waiting.get(partition, 0) > 0
+
+
+@pytest.mark.parametrize("flooded", [{0}, {0, 1}, {0, 1, 2}])
+def test_given_flooded_partitions_that_do_not_move_then_another_one_gets_its_records(
+    tmp_path: Path, flooded: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer_module, "STUCK_AFTER", 0.0)
+    bench = Bench(tmp_path, partitions=4, max_batch=10, max_buffered=400)
+    bench.fake = fake = Flooded(bench.log, flooded, trickle=3)
+    bench.consumer = cast(Consumer, fake)
+    bench.assign(*range(4))
+    for unit in bench.group.units.values():
+        unit.start_at, unit.restored = {"source": 0}, True
+        unit.committed["source"] = 0
+    quiet = bench.group.units[3]
+    for _ in range(20):
+        fake.waiting[3] = 30
+        for _ in range(40):
+            bench.poller.poll_once(bench.consumer)
+        assert quiet.buffer.size == 30, "its records are there though nobody else moves"
+        while quiet.buffer.take(10):
+            bench.poller.space_freed()
+        assert bench.group.buffered() <= 1.5 * 400 + 50
+    bench.close()
+
+
+def test_given_a_stuck_buffer_then_units_below_their_share_go_on_and_together_they_are_bounded() -> None:
+    assert not should_pause(124, paused=False, units=4, limit=1000, stuck=True)
+    assert should_pause(125, paused=False, units=4, limit=1000, stuck=True)
+    assert should_pause(63, paused=True, units=4, limit=1000, stuck=True)
+    assert not should_pause(62, paused=True, units=4, limit=1000, stuck=True)
+    assert should_pause(1, paused=False, units=40, limit=10, stuck=True)
