@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
@@ -84,3 +84,30 @@ def delete_records(admin: AdminClient, before: Iterable[TopicPartition]) -> None
             future.result(ASK_S)
 
     answered(ask)
+
+
+def read_all(bootstrap: str, topic: str, partitions: int, *, isolation: str = "read_committed") -> list[Message]:
+    """Every record of a topic, to the end of each partition. Raises AssertionError when an end is not reached."""
+    settings: dict[str, Any] = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "reader",
+        "isolation.level": isolation,
+        "enable.partition.eof": True,
+        "enable.auto.commit": False,
+    }
+    consumer = Consumer(settings)
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+    found: list[Message] = []
+    ended: set[int | None] = set()
+    turns = 0
+    while len(ended) < partitions:
+        turns += 1
+        assert turns < 300, f"{topic}: the end is not reached: a transaction hangs"
+        for message in consumer.consume(5000, 0.1):
+            error = message.error()
+            if error is None:
+                found.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+    consumer.close()
+    return found

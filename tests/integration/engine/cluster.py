@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from streams.engine import EngineConfig, ensure_changelogs
 from tests import kafka
-
-from . import oracle
+from tests.faults.engine.evidence import Topics
+from tests.faults.engine.verdict import judge
+from tests.faults.engine.workload import Workload
 
 #: Multiplies record counts and faults; ``make faults`` sets it to more.
 SCALE = int(os.environ.get("ENGINE_FAULTS_SCALE", "1"))
@@ -30,53 +32,59 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 class Cluster:
     """Everything is named after ``group``; close it to end what still runs."""
 
-    def __init__(self, bootstrap: str, group: str, folder: Path, *, partitions: int = 4, seed: int = 7) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        group: str,
+        folder: Path,
+        *,
+        partitions: int = 4,
+        seed: int = 7,
+        replication: int = 1,
+    ) -> None:
         self.bootstrap = bootstrap
         self.group = group
         self.folder = folder
         self.partitions = partitions
+        self.replication = replication
         self.seed = seed
         self.random = random.Random(seed)
         self.a, self.b, self.out, self.dead = (f"{group}-{role}" for role in ("a", "b", "out", "dead"))
         self.changelogs = {table: f"{group}-{table}-changelog" for table in ("progress", "items")}
-        self.admin = AdminClient({"bootstrap.servers": bootstrap})
-        #: Asks for the group's offsets without ever joining it.
-        self._asker = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+        self.topics = Topics(self.a, self.b, self.out, self.dead, self.changelogs)
+        self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        #: Asks for the group's offsets without ever joining it. Offsets of open transactions do not make it wait.
+        self._asker = Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": group, "isolation.level": "read_uncommitted", "log_level": 0}
+        )
         self.workers: dict[int, subprocess.Popen[bytes]] = {}
         self.config: dict[str, Any] = {"session_timeout": 6.0, "max_batch": 100}
-        self._next: dict[bytes, int] = {}
+        self._workloads: dict[int, Workload] = {}
         #: Where in its log the current life of a worker begins.
         self._lives: dict[int, int] = {}
 
     def create_topics(self, *, changelogs: bool = True) -> None:
-        topics = [NewTopic(name, self.partitions, 1) for name in (self.a, self.b, self.out, self.dead)]
+        topics = [NewTopic(name, self.partitions, self.replication) for name in (self.a, self.b, self.out, self.dead)]
         for future in self.admin.create_topics(topics).values():
             future.result(30)
         if changelogs:
             config = EngineConfig(bootstrap=self.bootstrap, group=self.group, state_dir=self.folder)
-            ensure_changelogs(config, self.changelogs.values(), partitions=self.partitions)
+            ensure_changelogs(
+                config, self.changelogs.values(), partitions=self.partitions, replication=self.replication
+            )
 
-    def produce(self, records: int, *, keys: int = 200, poison: float = 0.0, pause: float = 0.0) -> None:
-        """Write a seeded mix: 60 % source a (3 % repeated numbers), 40 % source b (5 % deletions)."""
-        chance = self.random
+    def produce(self, records: int, *, keys: int = 200, poison: float = 0.0) -> None:
+        """Write a seeded mix, see Workload; calls go on from each other."""
+        workload = self._workloads.setdefault(keys, Workload(self.random, keys=keys))
+        workload.poison = poison
+        topics = {"a": self.a, "b": self.b}
         producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "linger.ms": 5,
                              "partitioner": "murmur2_random"})  # fmt: skip
         for index in range(records):
-            key = b"k%05d" % chance.randrange(keys)
-            if chance.random() < 0.6:
-                topic, kind = self.a, b"P"
-                if chance.random() < poison:
-                    kind = b"!"
-                elif key not in self._next or chance.random() >= 0.03:
-                    self._next[key] = self._next.get(key, 0) + 1
-            else:
-                topic, kind = self.b, b"D" if chance.random() < 0.05 else b"L"
-            number = self._next.get(key, 0) if topic == self.a else index
-            producer.produce(topic, number.to_bytes(8, "little") + kind + b"%d" % index, key)
+            role, key, value = workload.next()
+            producer.produce(topics[role], value, key)
             if index % 100 == 99:
                 producer.poll(0)
-                if pause:
-                    time.sleep(pause)
         assert producer.flush(60) == 0
 
     def start(self, number: int = 0, **settings: Any) -> subprocess.Popen[bytes]:
@@ -105,6 +113,22 @@ class Cluster:
     def said(self, number: int, text: str) -> bool:
         return text in self.log(number).read_text(errors="replace")
 
+    def is_up(self, number: int) -> bool:
+        """Whether its current life handles signals."""
+        return "Ready" in self.last_words(number)
+
+    def owned(self, number: int) -> set[int]:
+        """The partitions it was assigned last."""
+        found = re.findall(r"assigned partitions \[(.*?)\]", self.log(number).read_text(errors="replace"))
+        return {int(text) for text in found[-1].split(",") if text.strip()} if found else set()
+
+    def last_words(self, number: int) -> str:
+        """The log of a worker's current or last life."""
+        return self.log(number).read_bytes()[self._lives[number] :].decode(errors="replace")
+
+    def said_now(self, number: int, text: str) -> bool:
+        return text in self.last_words(number)
+
     def tail(self) -> str:
         logs = sorted(self.folder.glob("worker-*.log"))
         return "\n".join(f"--- {log.name}\n" + log.read_text(errors="replace")[-3000:] for log in logs)
@@ -116,13 +140,7 @@ class Cluster:
     def stop(self, number: int, timeout: float = 40.0) -> int:
         """SIGTERM, once the worker can handle it; return the exit code."""
 
-        def handles_signals() -> bool:
-            return (
-                self.workers[number].poll() is not None
-                or b"Ready" in self.log(number).read_bytes()[self._lives[number] :]
-            )
-
-        self.wait("the worker is up", handles_signals)
+        self.wait("the worker is up", lambda: self.workers[number].poll() is not None or self.is_up(number))
         self.workers[number].send_signal(signal.SIGTERM)
         return self.exit_code(number, timeout)
 
@@ -143,11 +161,13 @@ class Cluster:
         return {(tp.topic, tp.partition): tp.offset for tp in found}
 
     def ends(self) -> dict[tuple[str, int], int]:
-        return {
-            (topic, p): kafka.watermarks(self._asker, topic, p)[1]
-            for topic in (self.a, self.b)
-            for p in range(self.partitions)
-        }
+        return self.ends_of((self.a, self.b))
+
+    def ends_of(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
+        return {(topic, p): self.end(topic, p) for topic in topics for p in range(self.partitions)}
+
+    def end(self, topic: str, partition: int) -> int:
+        return kafka.watermarks(self._asker, topic, partition)[1]
 
     def progressed(self) -> int:
         """Records committed so far."""
@@ -185,15 +205,10 @@ class Cluster:
                 self.start(number)
         return codes
 
-    def violations(self) -> list[str]:
-        return oracle.violations(
-            self.bootstrap, a=self.a, b=self.b, out=self.out, dead=self.dead, changelogs=self.changelogs,
-            partitions=self.partitions,
-        )  # fmt: skip
-
-    def store_violations(self) -> list[str]:
-        states = sorted(self.folder.glob("state-*"))
-        return oracle.store_violations(self.bootstrap, states, a=self.a, b=self.b, partitions=self.partitions)
+    def violations(self, *, stores: bool = False) -> list[str]:
+        """The oracle's findings; with ``stores``, workers have stopped cleanly and local copies are judged as well."""
+        states = sorted(self.folder.glob("state-*")) if stores else []
+        return judge(self.bootstrap, self.topics, self.partitions, self.committed(), states=states).texts()
 
     def close(self) -> None:
         for process in self.workers.values():

@@ -29,9 +29,7 @@ def assert_exactly_once(cluster: Cluster, *, workers: int = 1, stores: bool = Tr
     cluster.wait_drained()
     for number in range(workers):
         assert cluster.stop(number) == EXIT_CLEAN, cluster.tail()
-    assert cluster.violations() == [], cluster.tail()
-    if stores:
-        assert cluster.store_violations() == [], cluster.tail()
+    assert cluster.violations(stores=stores) == [], cluster.tail()
 
 
 def test_given_no_fault_then_everything_is_processed_once(cluster: Cluster) -> None:
@@ -89,8 +87,7 @@ def test_invariant_03_given_a_zombie_then_its_transaction_is_refused(cluster: Cl
     # What the zombie meets first is a matter of luck: the loss of its partitions, or being fenced.
     assert cluster.stop(0) in (EXIT_CLEAN, EXIT_CRASH), cluster.tail()
     assert cluster.stop(1) == EXIT_CLEAN, cluster.tail()
-    assert cluster.violations() == [], cluster.tail()
-    assert cluster.store_violations() == [], cluster.tail()
+    assert cluster.violations(stores=True) == [], cluster.tail()
 
 
 def test_pitfall_02_given_tiny_buffers_and_rolling_restarts_then_no_partition_stands_still(cluster: Cluster) -> None:
@@ -177,8 +174,7 @@ def test_invariant_08_given_local_state_deleted_damaged_or_old_then_it_is_rebuil
             shutil.copytree(cluster.folder / "old" / "0", cluster.state(0) / "0")
     shutil.rmtree(cluster.folder / "old")
     assert cluster.said(0, "local state unusable")
-    assert cluster.violations() == [], cluster.tail()
-    assert cluster.store_violations() == [], cluster.tail()
+    assert cluster.violations(stores=True) == [], cluster.tail()
 
 
 def test_pitfall_13_given_an_idle_dynamic_member_then_it_uses_little_cpu_and_leaves_the_group_when_stopped(

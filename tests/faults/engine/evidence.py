@@ -1,0 +1,196 @@
+"""What is left after a run: logs, changelogs, local stores, offsets; read without the engine's help.
+
+One partition number at a time: inputs, outputs and tables of a number belong together, and a million records need
+not be in memory at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from rocksdict import AccessType, Options, Rdict
+
+from streams.engine import SourcePosition
+
+SOURCE_MARK = b"\0source\0"
+END_S = 60.0
+
+
+class Input(NamedTuple):
+    """A record of source ``role`` (a or b)."""
+
+    role: str
+    offset: int
+    key: bytes
+    value: bytes
+
+
+class Place(NamedTuple):
+    """An input by its role and offset; its partition number is known."""
+
+    role: str
+    offset: int
+
+
+class Out(NamedTuple):
+    """An output or a dead letter. ``cause`` is None without a usable source position, ``turn`` counts
+    the outputs of one cause."""
+
+    offset: int
+    key: bytes
+    value: bytes
+    cause: Place | None
+    turn: int
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A local store as it lies on the disk: rows by table, and before which input offset all is applied, by role."""
+
+    path: Path
+    tables: dict[str, dict[bytes, bytes]]
+    marks: dict[str, int]
+
+
+@dataclass
+class Partition:
+    """Everything of one partition number. ``committed`` holds the group's offsets by role."""
+
+    number: int
+    inputs: dict[str, list[Input]] = field(default_factory=lambda: {"a": [], "b": []})
+    ends: dict[str, int] = field(default_factory=dict)
+    outputs: list[Out] = field(default_factory=list)
+    letters: list[Out] = field(default_factory=list)
+    changelogs: dict[str, dict[bytes, bytes]] = field(default_factory=dict)
+    copies: list[Copy] = field(default_factory=list)
+    committed: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Offsets seen during a run: the group's by (topic, partition); ends of sources and outputs read after them."""
+
+    at: float
+    committed: Mapping[tuple[str, int], int]
+    ends: Mapping[tuple[str, int], int]
+
+
+@dataclass(frozen=True)
+class Topics:
+    a: str
+    b: str
+    out: str
+    dead: str
+    changelogs: Mapping[str, str]
+
+    def all(self) -> tuple[str, ...]:
+        return (self.a, self.b, self.out, self.dead, *self.changelogs.values())
+
+
+class Reader:
+    """Reads whole partition numbers, read committed. A context manager."""
+
+    def __init__(self, bootstrap: str, topics: Topics, states: Iterable[Path] = ()) -> None:
+        self._topics = topics
+        self._states = tuple(states)
+        settings: dict[str, Any] = {
+            "bootstrap.servers": bootstrap, "group.id": "oracle", "isolation.level": "read_committed",
+            "enable.partition.eof": True, "enable.auto.commit": False, "fetch.wait.max.ms": 10, "log_level": 0,
+        }  # fmt: skip
+        self._consumer = Consumer(settings)
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+    def partition(self, number: int, committed: Mapping[str, int]) -> Partition:
+        """Read one number to the end of all its topics. Raises AssertionError when an end is not reached."""
+        found = Partition(number, committed=dict(committed))
+        roles = {self._topics.a: "a", self._topics.b: "b"}
+        tables = {topic: table for table, topic in self._topics.changelogs.items()}
+        found.changelogs = {table: {} for table in self._topics.changelogs}
+        for message in self._records(number, found, roles):
+            topic, offset, key, value = message.topic(), message.offset(), message.key(), message.value()
+            assert topic is not None
+            assert offset is not None
+            assert key is not None, f"{topic}[{number}]@{offset} has no key"
+            if topic in tables:
+                rows = found.changelogs[tables[topic]]
+                if key.startswith(SOURCE_MARK):
+                    continue
+                if value is None:
+                    rows.pop(key, None)
+                else:
+                    rows[key] = value
+                continue
+            assert value is not None, f"{topic}[{number}]@{offset} has no value"
+            if topic in roles:
+                found.inputs[roles[topic]].append(Input(roles[topic], offset, key, value))
+                continue
+            cause, index = _cause(message, roles, number)
+            (found.outputs if topic == self._topics.out else found.letters).append(
+                Out(offset, key, value, cause, index)
+            )
+        found.copies = [
+            copy
+            for state in self._states
+            if (state / str(number)).is_dir() and (copy := read_copy(state / str(number), roles)) is not None
+        ]
+        return found
+
+    def _records(self, number: int, found: Partition, roles: Mapping[str, str]) -> Iterable[Message]:
+        wanted = set(self._topics.all())
+        self._consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for topic in sorted(wanted)])
+        deadline = time.monotonic() + END_S
+        while wanted:
+            assert time.monotonic() < deadline, f"{sorted(wanted)}[{number}]: no end in {END_S} s: undecided records"
+            for message in self._consumer.consume(5000, 0.05):
+                error, topic = message.error(), message.topic()
+                if error is None:
+                    yield message
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    assert topic is not None
+                    wanted.discard(topic)
+                    offset = message.offset()
+                    if topic in roles and offset is not None:
+                        found.ends[roles[topic]] = offset
+        self._consumer.unassign()
+
+
+def _cause(message: Message, roles: Mapping[str, str], number: int) -> tuple[Place | None, int]:
+    try:
+        position = SourcePosition.from_headers(list(cast("Any", message.headers()) or []))
+    except ValueError:
+        return None, -1
+    if position is None or position.topic not in roles or position.partition != number:
+        return None, -1
+    return Place(roles[position.topic], position.offset), position.index
+
+
+def read_copy(path: Path, roles: Mapping[str, str]) -> Copy | None:
+    """Read a store that nobody has open; None when it holds nothing yet."""
+    from streams.engine.store import STATE_KEY, StoreState
+
+    options: Any = Options(raw_mode=True)
+    database: Any = Rdict(str(path), options, access_type=AccessType.read_only(False))
+    try:
+        rows: dict[bytes, bytes] = dict(database.items())
+    finally:
+        database.close()
+    raw = rows.pop(STATE_KEY, None)
+    if raw is None:
+        return None
+    state = StoreState.decode(raw)
+    tables: dict[str, dict[bytes, bytes]] = {}
+    for key, value in rows.items():
+        table, _, name = key.partition(b"\0")
+        tables.setdefault(table.decode(), {})[name] = value
+    marks = {roles[topic]: mark.offset for topic, mark in state.sources.items() if topic in roles}
+    return Copy(path, tables, marks)

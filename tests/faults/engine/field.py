@@ -1,0 +1,300 @@
+"""Where one case happens: topics, load, workers that are started again when they die, a monitor, a count of faults."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from streams.engine import EXIT_CRASH, EXIT_REFUSED, EXIT_RESTART
+from streams.local.guard import Guard
+from tests.integration.engine.cluster import Cluster
+
+from .case import KILLED, Case
+from .monitor import Monitor
+from .oracle import longest_stall
+from .workload import Load, Workload
+
+#: Beyond the session timeout of 6 s: the group gives the partitions to others meanwhile.
+FREEZE_S = 9.0
+START_S = 90.0
+#: What a supervisor answers by starting again. 78 needs an operator.
+AGAIN = frozenset({KILLED, EXIT_CRASH, EXIT_RESTART})
+_guard = Guard()
+
+
+class Violation(AssertionError):
+    """The case itself saw what must not be: a wrong exit code, no progress, an empty threat."""
+
+
+class Field:
+    """A context manager; everything it started has ended when it is left."""
+
+    def __init__(
+        self,
+        case: Case,
+        cluster: Cluster,
+        *,
+        workers: int,
+        rate: float,
+        records: int,
+        brokers: Any = None,
+        patience: float = 1.0,
+    ) -> None:
+        """``brokers`` are this case's own, to be broken. ``patience`` multiplies every deadline."""
+        self.case = case
+        self.cluster = cluster
+        self.brokers = brokers
+        self.workers = range(workers)
+        self.patience = patience
+        self.random: Random = cluster.random
+        self.faults: Counter[str] = Counter()
+        self.exits: list[tuple[int, int]] = []
+        #: Settings of a worker's next lives; later ones have the case's.
+        self.lives: dict[int, deque[dict[str, Any]]] = {}
+        self.workload = Workload(Random(cluster.seed), keys=case.keys, poison=case.poison)
+        topics = {"a": cluster.a, "b": cluster.b}
+        self.load = Load(cluster.bootstrap, topics, self.workload, rate=rate, records=records)
+        self.monitor = Monitor(cluster.bootstrap, cluster.group, cluster.topics, cluster.partitions, self.pids)
+        self._kept: set[int] = set()
+        self._lock = threading.RLock()
+        self._quit = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, name="keeper", daemon=True)
+        self._refused: str | None = None
+        #: Workers may end with 78 now.
+        self.expect_refusals = False
+        self._current: dict[int, dict[str, Any]] = {}
+
+    def __enter__(self) -> Field:
+        self.cluster.create_topics()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._quit.set()
+        if self._keeper.ident is not None:
+            self._keeper.join(30)
+        self.load.stop()
+        self.monitor.stop()
+        for number, process in self.cluster.workers.items():
+            if process.poll() is None:
+                self.cluster.kill(number)
+                _guard.forget(process.pid)
+        self.cluster.close()
+
+    # --- workers
+
+    def begin(self) -> None:
+        """Start load, workers and monitor; return when records are being committed."""
+        self.load.start()
+        self.monitor.start()
+        self._keeper.start()
+        for number in self.workers:
+            self.start(number)
+        self.wait("the first records are committed", lambda: self.cluster.progressed() > 0, START_S)
+
+    def start(self, number: int, **settings: Any) -> None:
+        """Start a worker and keep it: one that is killed, crashes or hangs is started again."""
+        queue = self.lives.get(number)
+        settings = {**self.case.worker, **(queue.popleft() if queue else {}), **settings}
+        if settings.pop("wiped", False):
+            self.cluster.wipe(number)
+        config = {**self.case.config, **settings.pop("config", {})}
+        if self.case.static:
+            config.setdefault("instance_id", f"worker-{number}")
+        with self._lock:
+            process = self.cluster.start(number, config=config, **settings)
+            _guard.watch(process.pid, signal.SIGKILL)
+            self._kept.add(number)
+            self._current[number] = settings
+
+    def pids(self) -> dict[int, int]:
+        with self._lock:
+            return {n: process.pid for n, process in self.cluster.workers.items() if process.poll() is None}
+
+    def kill(self, number: int) -> None:
+        """SIGKILL; it is started again."""
+        self.wait_up(number)
+        self.cluster.workers[number].kill()
+        self.faults["kill -9"] += 1
+
+    def freeze(self, number: int, seconds: float = FREEZE_S) -> None:
+        """SIGSTOP for so long, then SIGCONT."""
+        self.wait_up(number)
+        process = self.cluster.workers[number]
+        process.send_signal(signal.SIGSTOP)
+        self.faults["freeze"] += 1
+        time.sleep(seconds)  # the time itself is the fault
+        process.send_signal(signal.SIGCONT)
+
+    def hold(self, number: int) -> None:
+        """SIGKILL; it is not started again."""
+        self.wait_up(number)
+        with self._lock:
+            self._kept.discard(number)
+            process = self.cluster.workers[number]
+        process.kill()
+        self._ended(number, process.pid, process.wait(30))
+        self.faults["kill -9"] += 1
+
+    def stop(self, number: int) -> int:
+        """SIGTERM, once it can handle it; return the exit code. It is not started again."""
+        self.wait_up(number)
+        with self._lock:
+            self._kept.discard(number)
+            process = self.cluster.workers[number]
+        code = self.cluster.stop(number)
+        self._ended(number, process.pid, code)
+        return code
+
+    def stop_all(self, numbers: Iterable[int] | None = None) -> None:
+        """SIGTERM to all kept workers side by side."""
+        with self._lock:
+            chosen = sorted(self._kept if numbers is None else numbers)
+        threads = [threading.Thread(target=self._stop_quietly, args=(number,)) for number in chosen]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _stop_quietly(self, number: int) -> None:
+        try:
+            self.stop(number)
+        except AssertionError as error:
+            self._refused = str(error)
+
+    def restart(self, number: int) -> None:
+        """Stop cleanly and start again."""
+        self.stop(number)
+        self.faults["restart"] += 1
+        self.start(number)
+
+    def wait_up(self, number: int) -> None:
+        self.wait(f"worker {number} is up", lambda: self.cluster.is_up(number), START_S)
+
+    def wait_exits(self, count: int, timeout: float = START_S) -> None:
+        """Wait until so many workers have ended since the beginning."""
+        self.wait(f"{count} workers have ended", lambda: len(self.exits) >= count, timeout)
+
+    def current(self, number: int) -> dict[str, Any]:
+        """Settings of a worker's current life."""
+        return self._current.get(number, {})
+
+    def deaths(self, code: int) -> int:
+        return sum(1 for _, found in self.exits if found == code)
+
+    def owned(self, number: int) -> set[int]:
+        """The partitions a worker had last, by its own words."""
+        return self.cluster.owned(number)
+
+    def _keep(self) -> None:
+        while not self._quit.wait(0.1):
+            with self._lock:
+                dead = [(n, p) for n in self._kept if (p := self.cluster.workers[n]).poll() is not None]
+            for number, process in dead:
+                with self._lock:
+                    if number not in self._kept or self.cluster.workers[number] is not process:
+                        continue
+                    self._kept.discard(number)
+                self._ended(number, process.pid, process.returncode)
+                if process.returncode in AGAIN:
+                    self.start(number)
+
+    def _ended(self, number: int, pid: int, code: int) -> None:
+        _guard.forget(pid)
+        self.exits.append((number, code))
+        expected = code in self.case.allowed or (code == EXIT_REFUSED and self.expect_refusals)
+        if not expected and self._refused is None:
+            self._refused = f"worker {number} ended with {code}:\n{self.cluster.last_words(number)}"
+
+    def problems(self) -> list[str]:
+        """What went wrong with workers themselves."""
+        return [] if self._refused is None else [self._refused]
+
+    # --- waiting
+
+    def wait(self, what: str, holds: Callable[[], bool], timeout: float) -> None:
+        """Poll until it holds. Raises Violation after the deadline, or when a worker ended that never should."""
+        deadline = time.monotonic() + timeout * self.patience
+        while not holds():
+            if self._refused is not None:
+                raise Violation(f"{what}: {self._refused}")
+            if time.monotonic() > deadline:
+                raise Violation(f"{what}: not within {timeout * self.patience:.0f} s")
+            time.sleep(0.1)
+
+    def wait_progress(self, records: int, timeout: float = 60.0) -> None:
+        """Wait until so many more records are committed."""
+        goal = self.cluster.progressed() + records
+        self.wait(f"{records} more records", lambda: self.cluster.progressed() >= goal, timeout)
+
+    def more(self, records: int) -> None:
+        """Write so many more after the load has ended."""
+        self.cluster.produce(records, keys=self.case.keys)
+
+    def stall(self, partitions: Sequence[int], since: float = 0.0) -> float:
+        """The longest time, in s, in which none of these partitions moved though records waited."""
+        samples = [sample for sample in self.monitor.samples if sample.at >= since]
+        topics = self.cluster.topics
+        return max(
+            (longest_stall(samples, (topics.a, topics.b), [number], time.monotonic()) for number in partitions),
+            default=0.0,
+        )
+
+    def drain(self) -> float:
+        """Let the load end and wait until all of it is processed; return how long that took."""
+        self.load.finish()
+        began = time.monotonic()
+        ends = self.cluster.ends()
+
+        def drained() -> bool:
+            committed = self.cluster.committed()
+            return all(committed.get(at, 0) >= end for at, end in ends.items() if end)
+
+        self.wait("everything processed after the last fault", drained, self.case.heal_s)
+        return time.monotonic() - began
+
+    # --- refusals
+
+    def traces(self) -> dict[str, object]:
+        """Everything a silent reset would change: the group's offsets, the ends of outputs and changelogs."""
+        topics = self.cluster.topics
+        return {
+            "committed": self.cluster.committed(),
+            "ends": self.cluster.ends_of([topics.out, topics.dead, *topics.changelogs.values()]),
+        }
+
+    def assert_refused(self, *says: str, number: int = 0, start: bool = True, **settings: Any) -> None:
+        """Start a worker, which must exit with 78, say all of ``says`` and leave every trace as it was."""
+        before = self.traces()
+        if start:
+            config = {**self.case.config, **settings.pop("config", {})}
+            if self.case.static:
+                config.setdefault("instance_id", f"worker-{number}")
+            process = self.cluster.start(number, config=config, **settings)
+            _guard.watch(process.pid, signal.SIGKILL)
+        code = self.cluster.exit_code(number, START_S * self.patience)
+        self.exits.append((number, code))
+        words = self.cluster.last_words(number)
+        if code != EXIT_REFUSED:
+            raise Violation(f"worker {number} should refuse, and ended with {code}:\n{words}")
+        for text in says:
+            if text not in words:
+                raise Violation(f"worker {number} refused without saying {text!r}:\n{words}")
+        if (after := self.traces()) != before:
+            raise Violation(f"a refusal changed something: {before} -> {after}")
+        self.faults["refused"] += 1
+
+    def states(self) -> list[Path]:
+        return sorted(self.cluster.folder.glob("state-*"))
+
+    def keep_copy(self, number: int) -> Path:
+        """Copy a stopped worker's state aside."""
+        copy = self.cluster.folder / f"copy-{number}"
+        shutil.copytree(self.cluster.state(number), copy)
+        return copy
