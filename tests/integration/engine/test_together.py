@@ -24,7 +24,6 @@ from streams.local.processes import wait_until
 from tests import kafka
 
 from .cluster import REPOSITORY
-from .oracle import read_all
 
 pytestmark = pytest.mark.services
 
@@ -109,11 +108,11 @@ class Bench:
     def violations(self, app: str) -> list[str]:
         """Compare outputs, changelog and local state with a count of the source."""
         wanted: dict[bytes, list[bytes]] = defaultdict(list)
-        for message in read_all(self.bootstrap, f"{self.prefix}-{app}-source", PARTITIONS):
+        for message in kafka.read_all(self.bootstrap, f"{self.prefix}-{app}-source", PARTITIONS):
             key = message.key() or b""
             wanted[key].append(b"%d" % (len(wanted[key]) + 1))
         got: dict[bytes, list[bytes | None]] = defaultdict(list)
-        for message in read_all(self.bootstrap, f"{self.prefix}-{app}-out", PARTITIONS):
+        for message in kafka.read_all(self.bootstrap, f"{self.prefix}-{app}-out", PARTITIONS):
             got[message.key() or b""].append(message.value())
         problems = [f"{app}: outputs of {key!r}" for key in wanted.keys() | got.keys() if wanted[key] != got[key]]
         rows: dict[bytes, bytes] = {}
