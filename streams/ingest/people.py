@@ -58,6 +58,15 @@ class People:
             refs[name] = person.user_ref
         return refs
 
+    def key_of(self, source_id: str, upstream_user: str) -> bytes:
+        """``identity_key`` under this deployment's key."""
+        return identity_key(self._hash_key, source_id, upstream_user)
+
+    def remembered(self, source_id: str, upstream_users: Collection[str]) -> dict[str, str]:
+        """The user_ref of those who were met lately: for when nobody else can be asked."""
+        found = {name: self._memory.stale((source_id, name)) for name in upstream_users}
+        return {name: ref for name, ref in found.items() if ref is not None}
+
     async def known(self, source_id: str, upstream_users: Collection[str]) -> dict[str, str]:
         """The user_ref of those who are known; nobody is made. Raises as ``refs``."""
         refs, missing = await self._look_up(source_id, upstream_users)

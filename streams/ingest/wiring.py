@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Self
+from typing import Any, Self
 
 from streams.ingest.door import Door
+from streams.ingest.drain import Drain
 from streams.ingest.media import Media
 from streams.ingest.people import People
 from streams.runtime.clock import Clock, SystemClock
@@ -16,6 +18,7 @@ from streams.runtime.failpoints import Failpoint, disarmed
 from streams.runtime.people import PostgresAliases, PostgresPeople, PostgresSources
 from streams.runtime.publisher import KafkaPublisher
 from streams.runtime.settings import Settings
+from streams.runtime.spool import Spool
 from streams.runtime.tokens import Authenticator, PostgresTokens
 from streams.runtime.web import Check, Guard
 
@@ -25,7 +28,7 @@ class Ingest:
 
     Made from settings without connecting, so that an application can be built around it. Raises
     ConfigurationError when a secret it needs is not set. Entering succeeds with Kafka or PostgreSQL away:
-    requests are then answered 503 until they are back.
+    reports then go to the spool until they are back, and leave it while this is entered.
     """
 
     def __init__(
@@ -38,6 +41,9 @@ class Ingest:
             Authenticator(PostgresTokens(self.database), clock),
             at_once_max=max(1, settings.http.requests_at_once_max // 2),
         )
+        self.spool = Spool(
+            settings.spool_dir, bytes_max=settings.spool.bytes_max, records_max=settings.spool.records_max
+        )
         self.door = Door(
             contract=contract,
             publisher=self.publisher,
@@ -45,18 +51,33 @@ class Ingest:
             media=Media(PostgresAliases(self.database), clock),
             sources=PostgresSources(self.database),
             clock=clock,
+            spool=self.spool,
             failpoint=failpoint,
         )
+        self.drain = Drain(self.spool, self.door.identify, self.publisher, failpoint=failpoint)
         self.checks: Mapping[str, Check] = {"kafka": self.publisher.probe, "postgres": self.database.probe}
         self._open = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         await self._open.enter_async_context(self.database)
         await self._open.enter_async_context(self.publisher)
+        await self._open.enter_async_context(self.spool)
+        await self._open.enter_async_context(_running(self.drain.run()))
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         await self._open.aclose()
+
+
+@asynccontextmanager
+async def _running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """``work`` as a task while inside, cancelled and awaited at the end."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
 
 
 @asynccontextmanager

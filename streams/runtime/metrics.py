@@ -24,7 +24,9 @@ def _histogram(name: str, text: str, labels: tuple[str, ...] = ()) -> Histogram:
     return Histogram(f"playhead_{name}", text, labels, registry=REGISTRY, buckets=_FAST)
 
 
-REPORTS_ACCEPTED = _counter("reports_accepted", "Reports acknowledged by Kafka at the door.", ("format",))
+REPORTS_ACCEPTED = _counter(
+    "reports_accepted", "Reports accepted at the door: acknowledged by Kafka, or in the spool.", ("format",)
+)
 REPORTS_REJECTED = _counter("reports_rejected", "Reports refused at the door.", ("format", "reason"))
 HOOKS_IGNORED = _counter("hooks_ignored", "Webhook calls without playback or library news.", ("format", "reason"))
 REQUEST_SECONDS = _histogram("request_seconds", "Time to answer an HTTP request.", ("route", "status"))

@@ -15,6 +15,7 @@ from schemas.events import PlaybackReported
 from schemas.registry import SchemaIds
 from schemas.topics import IDENTITY_USERS, PLAYBACK_REPORTED
 from streams.ingest.door import Door
+from streams.ingest.drain import Drain
 from streams.ingest.http import ingest_router
 from streams.ingest.media import Media, MediaFacts
 from streams.ingest.people import People
@@ -25,6 +26,7 @@ from streams.runtime.edge import Limits
 from streams.runtime.failpoints import Failpoint, disarmed
 from streams.runtime.people import Person, UnknownSource
 from streams.runtime.publisher import Acknowledged, BrokerAway, Record
+from streams.runtime.spool import Spool
 from streams.runtime.tokens import Authenticator, Principal, Scope, hash_of
 from streams.runtime.web import Guard, build_app
 
@@ -159,7 +161,9 @@ class World:
         failpoint: Failpoint = disarmed,
         facts: MediaFacts | None = None,
         at_once_max: int = 64,
+        spool: Spool | None = None,
     ) -> None:
+        self.spool = spool
         self.clock = FakeClock()
         self.database = FakeDatabase()
         sources = {"home", "jelly"}
@@ -192,8 +196,14 @@ class World:
             sources=FakeSources({"home", "jelly"}, self.database),
             clock=self.clock,
             facts=facts,
+            spool=self.spool,
             failpoint=failpoint,
         )
+
+    def another_drain(self, door: Door, *, failpoint: Failpoint = disarmed) -> Drain:
+        """What empties the world's spool through ``door``'s memory."""
+        assert self.spool is not None
+        return Drain(self.spool, door.identify, self.publisher, failpoint=failpoint)
 
     def reported(self) -> list[PlaybackReported]:
         """What stands in playback.reported, decoded."""

@@ -17,7 +17,14 @@ from streams.ingest.wiring import Ingest
 from streams.runtime.contract import Contract
 from streams.runtime.database import Database as DoorDatabase
 from streams.runtime.edge import Limits
-from streams.runtime.settings import HttpSettings, IdentitySettings, KafkaSettings, PostgresSettings, Settings
+from streams.runtime.settings import (
+    HttpSettings,
+    IdentitySettings,
+    KafkaSettings,
+    PostgresSettings,
+    Settings,
+    SpoolSettings,
+)
 from streams.runtime.tables import metadata
 from streams.runtime.tokens import create_source, create_token
 from streams.runtime.web import build_app
@@ -48,7 +55,14 @@ def make_core(conninfo: Mapping[str, Any]) -> None:
         create_source(connection, "jelly", "jellyfin", "Jelly")
 
 
-def settings_of(bootstrap: str, conninfo: Mapping[str, Any], folder: Path, *, timeout_s: float = 5.0) -> Settings:
+def settings_of(
+    bootstrap: str,
+    conninfo: Mapping[str, Any],
+    folder: Path,
+    *,
+    timeout_s: float = 5.0,
+    spool_records_max: int = 10_000,
+) -> Settings:
     """Settings of a door; the PostgreSQL user of ``conninfo`` is put in by ``open_ingest``."""
     password = SecretStr(secrets.token_hex(16))
     return Settings(
@@ -59,14 +73,23 @@ def settings_of(bootstrap: str, conninfo: Mapping[str, Any], folder: Path, *, ti
         ),
         identity=IdentitySettings(hash_key=SecretStr(secrets.token_hex(16))),
         http=HttpSettings(publish_timeout_s=timeout_s),
+        spool=SpoolSettings(records_max=spool_records_max),
     )
 
 
 class House:
     """An ingest over real servers, its application, and a report token of source ``home``."""
 
-    def __init__(self, bootstrap: str, conninfo: Mapping[str, Any], folder: Path, *, timeout_s: float = 5.0) -> None:
-        settings = settings_of(bootstrap, conninfo, folder, timeout_s=timeout_s)
+    def __init__(
+        self,
+        bootstrap: str,
+        conninfo: Mapping[str, Any],
+        folder: Path,
+        *,
+        timeout_s: float = 5.0,
+        spool_records_max: int = 10_000,
+    ) -> None:
+        settings = settings_of(bootstrap, conninfo, folder, timeout_s=timeout_s, spool_records_max=spool_records_max)
 
         class AsTester(PostgresSettings):
             def conninfo(self, role: str) -> dict[str, Any]:
