@@ -58,6 +58,10 @@ class EngineMetrics:
     def dead_letters(self, topic: str, partition: int, count: int) -> None:
         """Counted where they are made, with their cause."""
 
+    def restoring(self, done: int, total: int) -> None:
+        metrics.RESTORE_PROGRESS.labels(self._agent).set(done / total if total else 1.0)
+        metrics.RESTORE_LEFT_RECORDS.labels(self._agent).set(total - done)
+
     def restored(self, partition: int, records: int, seconds: float) -> None:  # noqa: ARG002
         metrics.RESTORED_RECORDS.labels(self._agent).inc(records)
 

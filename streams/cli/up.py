@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import signal
 import sys
@@ -14,6 +15,9 @@ from types import FrameType
 import typer
 
 from streams.cli.output import Json, emit_json
+
+#: How the engine's lines about a restore begin (streams/engine/progress.py).
+RESTORING = "restoring "
 
 
 def up(
@@ -40,9 +44,9 @@ def up(
     console = Console(stderr=True)
 
     def show(role: str, line: str) -> None:
-        # A role's own lines are JSON; the supervisor's say what ended and is started again.
-        if verbose or not line.startswith("{"):
-            console.print(f"{role:>8} │ {line}", markup=False, highlight=False)
+        said = line if verbose else worth_showing(line)
+        if said is not None:
+            console.print(f"{role:>8} │ {said}", markup=False, highlight=False)
 
     if port and not ports.is_free(port):
         raise ConfigurationError(f"port {port} is in use: stop what uses it, or choose another with --port")
@@ -69,6 +73,20 @@ def up(
         while not stop.wait(0.5):
             playhead.supervisor.raise_refusal()
         console.print("stopping …")
+
+
+def worth_showing(line: str) -> str | None:
+    """What of a role's line is shown without --verbose: the supervisor's own lines, and how far a restore is.
+
+    A role's own lines are JSON; the supervisor's, which say what ended and is started again, are not.
+    """
+    if not line.startswith("{"):
+        return line
+    try:
+        event = json.loads(line).get("event", "")
+    except ValueError:
+        return None  # cut in the middle by the end of its process
+    return event if isinstance(event, str) and event.startswith(RESTORING) else None
 
 
 @contextmanager

@@ -67,6 +67,9 @@ class MetricsPort(Protocol):
     def dead_letters(self, topic: str, partition: int, count: int) -> None:
         """So many dead letters are durable."""
 
+    def restoring(self, done: int, total: int) -> None:
+        """So many of the changelog records to replay for the newest assignment are; equal when all are."""
+
     def restored(self, partition: int, records: int, seconds: float) -> None:
         """A unit's state is complete; ``records`` were replayed from its changelogs."""
 
@@ -90,6 +93,9 @@ class NoMetrics:
         pass
 
     def dead_letters(self, topic: str, partition: int, count: int) -> None:
+        pass
+
+    def restoring(self, done: int, total: int) -> None:
         pass
 
     def restored(self, partition: int, records: int, seconds: float) -> None:

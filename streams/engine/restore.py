@@ -19,6 +19,7 @@ from .config import EngineConfig
 from .errors import Closed, Crash, Refused
 from .hanging import wait_decided
 from .logs import Logs, TopicFacts
+from .progress import RestoreProgress
 from .resume import LogRange, rebuild_reason, replay_start, resume_offset
 from .store import Position, Rows, StoreState
 from .topics import Needed
@@ -82,11 +83,17 @@ class Restorer:
         )
         replays = [replay for unit in wanted for replay in self._open(unit, ranges)]
         moving = [replay for replay in replays if not replay.done]
+        self._progress = RestoreProgress(
+            sorted({replay.unit.partition for replay in moving}),
+            sum(replay.end - replay.position for replay in moving),
+            self._config.metrics.restoring,
+        )
         for unit in wanted:
             if not any(replay.unit is unit for replay in moving):
                 self._hand_over(unit, ranges)
         if moving:
             self._replay({(r.topic, r.unit.partition): r for r in moving}, ranges)
+        self._progress.end()
 
     def _check_same_topics(self) -> None:
         now = self._logs.describe(self._needed.all())
@@ -138,6 +145,7 @@ class Restorer:
             consumer.assign([TopicPartition(t, p, r.position) for (t, p), r in replays.items()])
             while True:
                 for replay in [r for r in replays.values() if r.unit.dead]:
+                    self._progress.less(replay.end - replay.position)
                     del replays[replay.topic, replay.unit.partition]
                 if not replays:
                     return
@@ -181,6 +189,7 @@ class Restorer:
                 return
             state = unit.store.state
             assert state is not None
+            before = replay.position
             if records:
                 last = records[-1].offset()
                 assert last is not None
@@ -199,6 +208,7 @@ class Restorer:
                 ),
             )
         self._records[unit.partition] = self._records.get(unit.partition, 0) + len(records)
+        self._progress.advance(min(replay.position, replay.end) - min(before, replay.end))
         self._config.failpoint("restoring")
 
     def _hand_over(self, unit: Unit, ranges: Ranges) -> None:

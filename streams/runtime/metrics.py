@@ -29,6 +29,7 @@ REPORTS_ACCEPTED = _counter(
 )
 REPORTS_REJECTED = _counter("reports_rejected", "Reports refused at the door.", ("format", "reason"))
 HOOKS_IGNORED = _counter("hooks_ignored", "Webhook calls without playback or library news.", ("format", "reason"))
+UNKNOWN_FIELDS = _counter("unknown_fields", "Fields in payloads that no parser knows; they are tolerated.", ("format",))
 REQUEST_SECONDS = _histogram("request_seconds", "Time to answer an HTTP request.", ("route", "status"))
 PUBLISH_SECONDS = _histogram("publish_seconds", "Time from hand-over to acknowledgement of a produced record.")
 SPOOLED = _counter("spooled", "Reports accepted into the local spool: Kafka or PostgreSQL was away.")
@@ -46,6 +47,8 @@ BATCH_RECORDS = _counter("batch_records", "Records processed by an agent.", ("ag
 ABORTS = _counter("aborts", "Transactions aborted by an agent and tried again.", ("agent",))
 COMMIT_SECONDS = _histogram("commit_seconds", "Time of an agent's transaction, begin to stored.", ("agent",))
 RESTORED_RECORDS = _counter("restored_records", "Changelog records replayed into local tables.", ("agent",))
+RESTORE_PROGRESS = _gauge("restore_progress", "Share of the newest restore that is done, 0 to 1.", ("agent",))
+RESTORE_LEFT_RECORDS = _gauge("restore_left_records", "Changelog records still to replay into tables.", ("agent",))
 ASSIGNED_UNITS = _gauge("assigned_units", "Partitions an agent process owns now.", ("agent",))
 BUFFERED_RECORDS = _gauge("buffered_records", "Records fetched by an agent and not yet processed.", ("agent",))
 AGENT_LAG_RECORDS = _gauge(
