@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from streams.ingest.hooks import audiobookshelf, emby, jellyfin, listenbrainz, native, plex, subsonic
+from streams.ingest.hooks.known import Census
 from streams.ingest.hooks.result import (
     Ignored,
     Listen,
@@ -21,13 +22,26 @@ from streams.ingest.hooks.result import (
     as_json,
 )
 
-__all__ = ["FORMATS", "Ignored", "Listen", "Observation", "ParsedReport", "Rejected", "Result", "as_json", "parse"]
+__all__ = [
+    "FORMATS",
+    "Census",
+    "Ignored",
+    "Listen",
+    "Observation",
+    "ParsedReport",
+    "Rejected",
+    "Result",
+    "as_json",
+    "parse",
+]
 
 
 class Parser(Protocol):
     """What each format's module offers as `parse`."""
 
-    def __call__(self, body: bytes, *, content_type: str | None = None) -> list[Result]: ...
+    def __call__(
+        self, body: bytes, *, content_type: str | None = None, census: Census | None = None
+    ) -> list[Result]: ...
 
 
 FORMATS: Final[Mapping[str, Parser]] = MappingProxyType(
@@ -43,10 +57,10 @@ FORMATS: Final[Mapping[str, Parser]] = MappingProxyType(
 )
 
 
-def parse(format: str, body: bytes, content_type: str | None = None) -> list[Result]:
+def parse(format: str, body: bytes, content_type: str | None = None, census: Census | None = None) -> list[Result]:
     """The results of one body, in the order of the input; at least one for all formats but native,
-    whose empty {"reports": []} has none. An unknown format is one Rejected."""
+    whose empty {"reports": []} has none. An unknown format is one Rejected. `census` counts unknown fields."""
     parser = FORMATS.get(format)
     if parser is None:
         return [Rejected("unknown_format", f"the formats are {', '.join(FORMATS)}")]
-    return parser(body, content_type=content_type)
+    return parser(body, content_type=content_type, census=census)

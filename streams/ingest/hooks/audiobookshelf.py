@@ -22,6 +22,7 @@ from streams.domain.limits import INT64_MAX
 from streams.ingest.hooks.checks import Refuse, accept, event_name, guarded
 from streams.ingest.hooks.documents import decode, load_json
 from streams.ingest.hooks.fields import Fields, checked_id, provider_ids
+from streams.ingest.hooks.known import Census, count
 from streams.ingest.hooks.result import Ignored, MediaKind, Observation, ParsedReport, Rejected, Result
 
 _SECOND_MS: Final = 1000
@@ -42,10 +43,16 @@ _NO_NEWS: Final = frozenset(
 )
 
 
-def parse(body: bytes, *, content_type: str | None = None) -> list[Result]:  # noqa: ARG001
+def parse(
+    body: bytes,
+    *,
+    content_type: str | None = None,  # noqa: ARG001
+    census: Census | None = None,
+) -> list[Result]:
     """One body to one result, or one for each session, progress or item in it, in order."""
     try:
         document = load_json(decode(body))
+        count(census, "audiobookshelf", document)
         match document:
             case [str(event), data]:  # as socket.io itself writes an event
                 document = {"event": event, "data": data}

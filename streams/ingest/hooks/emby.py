@@ -12,6 +12,7 @@ from streams.ingest.hooks.checks import Refuse, accept, event_name, guarded
 from streams.ingest.hooks.documents import load_json
 from streams.ingest.hooks.envelope import payload_text
 from streams.ingest.hooks.fields import Fields
+from streams.ingest.hooks.known import Census, count
 from streams.ingest.hooks.mediabrowser import CONTAINERS, canonical_guid, media_kind, nested_observation
 from streams.ingest.hooks.result import Ignored, Kind, ParsedReport, Result
 
@@ -29,13 +30,20 @@ _COMMANDS: Final = frozenset({"mark_played", "mark_unplayed"})
 _NO_NEWS: Final = frozenset({"system.notificationtest", "item.rate", "user.authenticated"})
 
 
-def parse(body: bytes, *, content_type: str | None = None) -> list[Result]:  # noqa: ARG001
+def parse(
+    body: bytes,
+    *,
+    content_type: str | None = None,  # noqa: ARG001
+    census: Census | None = None,
+) -> list[Result]:
     """One hook's body to exactly one result."""
-    return [guarded(_parse, body)]
+    return [guarded(_parse, body, census)]
 
 
-def _parse(body: bytes) -> Result:
-    payload = Fields(load_json(payload_text(body, "data")))
+def _parse(body: bytes, census: Census | None) -> Result:
+    document = load_json(payload_text(body, "data"))
+    count(census, "emby", document)
+    payload = Fields(document)
     event = payload.word("Event")
     if event is None:
         raise Refuse("no_event", "Event is missing")

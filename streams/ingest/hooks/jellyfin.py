@@ -25,6 +25,7 @@ from streams.ingest.hooks.checks import Refuse, accept, event_name, guarded
 from streams.ingest.hooks.documents import decode, load_form, load_json
 from streams.ingest.hooks.fields import Fields, display, provider_ids
 from streams.ingest.hooks.jellyfin_template import mend
+from streams.ingest.hooks.known import Census, count
 from streams.ingest.hooks.mediabrowser import CONTAINERS, canonical_guid, media_kind, nested_observation
 from streams.ingest.hooks.result import Ignored, Kind, Observation, ParsedReport, Result
 
@@ -59,13 +60,20 @@ _ZONED = re.compile(r"(?:[Zz]|[+-]\d\d:?\d\d)\Z")
 _PROVIDER = re.compile(r"provider_(.+)", re.DOTALL)
 
 
-def parse(body: bytes, *, content_type: str | None = None) -> list[Result]:  # noqa: ARG001
+def parse(
+    body: bytes,
+    *,
+    content_type: str | None = None,  # noqa: ARG001
+    census: Census | None = None,
+) -> list[Result]:
     """One hook's body to exactly one result. The content type is not asked: the plugin says text/plain."""
-    return [guarded(_parse, body)]
+    return [guarded(_parse, body, census)]
 
 
-def _parse(body: bytes) -> Result:
-    payload = Fields(_document(decode(body)), fold_case=True, unescape=True)
+def _parse(body: bytes, census: Census | None) -> Result:
+    document = _document(decode(body))
+    count(census, "jellyfin", document)
+    payload = Fields(document, fold_case=True, unescape=True)
     if not payload:
         raise Refuse("not_an_object", "the body is no JSON object")
     if payload.word("NotificationType") is not None:

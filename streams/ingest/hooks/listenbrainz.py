@@ -19,6 +19,7 @@ from streams.domain.limits import SECONDS_FROM, SECONDS_TO
 from streams.ingest.hooks.checks import Refuse, accept, guarded
 from streams.ingest.hooks.documents import decode, load_json
 from streams.ingest.hooks.fields import Fields, display
+from streams.ingest.hooks.known import Census, count
 from streams.ingest.hooks.result import Listen, ParsedReport, Rejected, Result
 
 _LISTEN_TYPES: Final = frozenset({"single", "playing_now", "import"})
@@ -26,10 +27,17 @@ _MBID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 _TAG_MAX: Final = 16 * 1024
 
 
-def parse(body: bytes, *, content_type: str | None = None) -> list[Result]:  # noqa: ARG001
+def parse(
+    body: bytes,
+    *,
+    content_type: str | None = None,  # noqa: ARG001
+    census: Census | None = None,
+) -> list[Result]:
     """One submission to one result a record, in order; one rejection when the whole can't be read."""
     try:
-        payload = Fields(load_json(decode(body)))
+        document = load_json(decode(body))
+        count(census, "listenbrainz", document)
+        payload = Fields(document)
         listen_type = payload.word("listen_type")
         records = payload.raw("payload")
         if listen_type is None or listen_type not in _LISTEN_TYPES:

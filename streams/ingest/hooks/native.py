@@ -17,6 +17,7 @@ from streams.domain.timekeeping import in_milliseconds
 from streams.ingest.hooks.checks import Refuse, guarded
 from streams.ingest.hooks.documents import decode, load_json
 from streams.ingest.hooks.fields import checked_id
+from streams.ingest.hooks.known import Census, count
 from streams.ingest.hooks.result import Kind, MediaKind, Origin, ParsedReport, Rejected, Result
 
 _KINDS: Final[dict[str, Kind]] = {kind: kind for kind in get_args(Kind)}
@@ -24,12 +25,17 @@ _MEDIA_KINDS: Final[dict[str, MediaKind]] = {kind: kind for kind in get_args(Med
 _ORIGINS: Final[dict[str, Origin]] = {origin: origin for origin in get_args(Origin)}
 
 
-def parse(body: bytes, *, content_type: str | None = None) -> list[Result]:  # noqa: ARG001
+def parse(
+    body: bytes,
+    *,
+    content_type: str | None = None,  # noqa: ARG001
+    census: Census | None = None,
+) -> list[Result]:
     """All reports of a body, in order, each a ParsedReport or a Rejected."""
-    return list(iterate(body))
+    return list(iterate(body, census))
 
 
-def iterate(body: bytes) -> Iterator[Result]:
+def iterate(body: bytes, census: Census | None = None) -> Iterator[Result]:
     """The same one by one; the size limit holds for the document, or for each line of JSON lines."""
     whole: object = Rejected("too_large", f"the body is over {BODY_BYTES_MAX} bytes")
     if len(body) <= BODY_BYTES_MAX:
@@ -39,9 +45,9 @@ def iterate(body: bytes) -> Iterator[Result]:
         # A broken document over many lines is one fault; broken lines are one fault each.
         if any(not isinstance(_document(line), Rejected) for line in lines):
             for line in lines:
-                yield from _results(_document(line))
+                yield from _results(_document(line), census)
             return
-    yield from _results(whole)
+    yield from _results(whole, census)
 
 
 def _document(body: bytes) -> object:
@@ -53,7 +59,9 @@ def _document(body: bytes) -> object:
     return document
 
 
-def _results(document: object) -> Iterator[Result]:
+def _results(document: object, census: Census | None) -> Iterator[Result]:
+    if not isinstance(document, Rejected):
+        count(census, "native", document)
     match document:
         case Rejected():
             yield document

@@ -15,6 +15,7 @@ from streams.ingest.hooks.checks import Refuse, accept, event_name, guarded
 from streams.ingest.hooks.documents import load_json
 from streams.ingest.hooks.envelope import payload_text
 from streams.ingest.hooks.fields import Fields, provider_ids
+from streams.ingest.hooks.known import Census, count
 from streams.ingest.hooks.result import Ignored, Kind, MediaKind, Observation, ParsedReport, Result
 
 _PLAYBACK: Final[dict[str, Kind]] = {
@@ -38,13 +39,20 @@ _CONTAINERS: Final = frozenset({"show", "season", "artist", "album", "collection
 _GUID = re.compile(r"(?:com\.plexapp\.agents\.)?([a-z0-9]{1,32})://([^?\s]{1,256})(?:\?\S*)?", re.IGNORECASE)
 
 
-def parse(body: bytes, *, content_type: str | None = None) -> list[Result]:  # noqa: ARG001
+def parse(
+    body: bytes,
+    *,
+    content_type: str | None = None,  # noqa: ARG001
+    census: Census | None = None,
+) -> list[Result]:
     """One hook's body (multipart, JSON or a form) to exactly one result."""
-    return [guarded(_parse, body)]
+    return [guarded(_parse, body, census)]
 
 
-def _parse(body: bytes) -> Result:
-    payload = Fields(load_json(payload_text(body, "payload")))
+def _parse(body: bytes, census: Census | None) -> Result:
+    document = load_json(payload_text(body, "payload"))
+    count(census, "plex", document)
+    payload = Fields(document)
     event = payload.word("event")
     if event is None:
         raise Refuse("no_event", "event is missing")

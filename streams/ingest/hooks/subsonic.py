@@ -25,6 +25,7 @@ from streams.domain.timekeeping import in_milliseconds
 from streams.ingest.hooks.checks import Refuse, accept, guarded
 from streams.ingest.hooks.documents import decode, load_form, load_json
 from streams.ingest.hooks.fields import Fields, checked_id
+from streams.ingest.hooks.known import Census, count
 from streams.ingest.hooks.result import Ignored, Kind, Listen, ParsedReport, Rejected, Result
 from streams.ingest.hooks.subsonic_responses import parse_response
 
@@ -38,15 +39,24 @@ _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _REQUEST_LINE = re.compile(r"(?:GET|POST|HEAD)\s+(\S+)(?:\s+HTTP/\S+)?", re.IGNORECASE)
 
 
-def parse(body: bytes, *, content_type: str | None = None) -> list[Result]:  # noqa: ARG001
+def parse(
+    body: bytes,
+    *,
+    content_type: str | None = None,  # noqa: ARG001
+    census: Census | None = None,
+) -> list[Result]:
     """One call or answer to its results: one each for the ids, bookmarks or players it tells of."""
     try:
         text = decode(body).strip()
         if text.startswith(("{", "[")):
-            return parse_response(Fields(load_json(text)).child("subsonic-response"))
+            document = load_json(text)
+            count(census, "subsonic", document)
+            return parse_response(Fields(document).child("subsonic-response"))
         if text.startswith("<"):
             raise Refuse("xml", "answers are read as JSON only (f=json)")
-        return _Call(text).results()
+        call = _Call(text)
+        count(census, "subsonic", dict(call.pairs))
+        return call.results()
     except Refuse as refusal:
         return [Rejected(refusal.reason, refusal.detail)]
 

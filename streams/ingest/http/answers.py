@@ -13,7 +13,8 @@ from starlette.responses import JSONResponse, Response
 
 from schemas.limits import REPORTS_PER_REQUEST_MAX
 from streams.ingest.door import Receipt
-from streams.ingest.hooks import Result, parse
+from streams.ingest.hooks import Census, Result, parse
+from streams.runtime import metrics
 from streams.runtime.problems import Problem, response_of
 
 # Larger bodies are parsed beside the event loop, so that one batch does not hold up everybody's heartbeat.
@@ -78,12 +79,14 @@ def check_content_type(request: Request, taken: Collection[str], *, needed: bool
 
 
 async def results_of(format: str, request: Request, content_type: str | None) -> list[Result]:
-    """The parsed body. Raises Problem 413 for more than REPORTS_PER_REQUEST_MAX reports."""
+    """The parsed body; unknown fields are counted. Raises Problem 413 for more than REPORTS_PER_REQUEST_MAX reports."""
     body = await request.body()
+    census = Census()
     if len(body) <= _PARSE_INLINE_BYTES:
-        results = parse(format, body, content_type)
+        results = parse(format, body, content_type, census)
     else:
-        results = await asyncio.to_thread(parse, format, body, content_type)
+        results = await asyncio.to_thread(parse, format, body, content_type, census)
+    metrics.UNKNOWN_FIELDS.labels(format).inc(census.unknown)
     too_many = len(results) == 1 and getattr(results[0], "reason", None) == "too_many"
     if too_many or len(results) > REPORTS_PER_REQUEST_MAX:
         raise Problem(
