@@ -18,20 +18,29 @@ Undo = tuple["Overlay", bytes, Maybe]
 class Overlay:
     """``writes`` holds the last value per key, ``None`` for a deletion, in order of first write."""
 
-    __slots__ = ("_journal", "_rows", "changelog", "prefix", "writes")
+    __slots__ = ("_journal", "_prefetch", "_rows", "changelog", "prefix", "writes")
 
     def __init__(self, rows: TableRows, changelog: str, prefetch: Iterable[bytes], journal: list[Undo]) -> None:
-        """Every write leaves its undo in ``journal``, whose owner clears it."""
+        """The first row that is not in memory brings those of all keys in ``prefetch``.
+
+        Every write leaves its undo in ``journal``, whose owner clears it.
+        """
         self._rows = rows
         self.prefix = rows.prefix
         self.changelog = changelog
         self.writes: dict[bytes, Value] = {}
         self._journal = journal
-        rows.load(prefetch)
+        self._prefetch: Iterable[bytes] = prefetch
 
     def get(self, key: bytes) -> Value:
         value: Maybe = self.writes.get(key, MISSING)
-        return self._rows.get(key) if value is MISSING else value
+        if value is MISSING:
+            value = self._rows.peek(key)
+            if value is MISSING:
+                prefetch, self._prefetch = self._prefetch, ()
+                self._rows.load((key, *prefetch))
+                value = self._rows.get(key)
+        return value
 
     def set(self, key: bytes, value: Value) -> None:
         """Write a row, or delete it with ``None``. Raises TypeError or ValueError on a bad row."""

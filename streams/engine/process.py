@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 #: Records waiting in buffers are objects the cycle collector would visit again and again (measured: a fifth of the
 #: CPU at full speed). Collected less often, and what the start left behind not at all.
-GC_THRESHOLDS = (200_000, 20, 20)
+GC_THRESHOLDS = (500_000, 20, 20)
 
 
 def run_together(apps: Sequence[App], *, loglevel: str | None = None) -> NoReturn:

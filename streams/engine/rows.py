@@ -53,31 +53,32 @@ class TableRows:
     def __init__(self, disk: Disk, prefix: bytes) -> None:
         self._disk = disk
         self.prefix = prefix
+        #: Committed and not on disk; what is here hides what the others say.
+        self._dirty: dict[bytes, Value] = {}
         self._young: dict[bytes, Value] = {}
         self._old: dict[bytes, Value] = {}
-        #: Keys of the young generation whose value is not on disk yet.
-        self._dirty: set[bytes] = set()
         self._sampled = 1
         self._sampled_bytes = 0
 
+    def peek(self, key: bytes) -> Maybe:
+        """Return the row when it is in memory, without asking the disk."""
+        value: Maybe = self._dirty.get(key, MISSING)
+        return self._young.get(key, MISSING) if value is MISSING else value
+
     def get(self, key: bytes) -> Value:
-        value: Maybe = self._young.get(key, MISSING)
+        value = self.peek(key)
         if value is MISSING:
-            self._fetch([key])
+            self.load([key])
             return self._young[key]
         return value
 
     def load(self, keys: Iterable[bytes]) -> None:
         """Bring rows into memory, with one read of the disk for all that are not there."""
-        young = self._young
-        missing = [key for key in keys if key not in young]
-        if missing:
-            self._fetch(missing)
-
-    def _fetch(self, keys: list[bytes]) -> None:
-        young, old = self._young, self._old
+        dirty, young, old = self._dirty, self._young, self._old
         absent: list[bytes] = []
         for key in dict.fromkeys(keys):
+            if key in dirty or key in young:
+                continue
             value: Maybe = old.get(key, MISSING)
             if value is MISSING:
                 absent.append(key)
@@ -91,7 +92,6 @@ class TableRows:
 
     def put(self, writes: Mapping[bytes, Value]) -> None:
         """Take committed changes; ``None`` deletes."""
-        self._young.update(writes)
         self._dirty.update(writes)
         self._sample(writes, writes.values())
 
@@ -102,9 +102,10 @@ class TableRows:
 
     @property
     def size(self) -> int:
-        """Estimated bytes of the young generation."""
+        """Estimated bytes of what is held, the old generation aside. A row in both dictionaries counts twice."""
         # The mean counts keys and values apart, so a row is two of them.
-        return len(self._young) * (ROW_OVERHEAD + 2 * self._sampled_bytes // self._sampled)
+        held = len(self._young) + len(self._dirty)
+        return held * (ROW_OVERHEAD + 2 * self._sampled_bytes // self._sampled)
 
     @property
     def dirty(self) -> int:
@@ -113,9 +114,10 @@ class TableRows:
 
     def take_dirty(self) -> list[tuple[bytes, Value]]:
         """Return the rows to write, keys with prefix, in key order, and count them as written."""
-        dirty, self._dirty = self._dirty, set()
-        young, prefix = self._young, self.prefix
-        return [(prefix + key, young[key]) for key in sorted(dirty)]
+        dirty, prefix = self._dirty, self.prefix
+        self._young.update(dirty)  # before they leave the other place: a reader may look at this moment
+        self._dirty = {}
+        return [(prefix + key, dirty[key]) for key in sorted(dirty)]
 
     def grow_old(self) -> None:
         """Forget what was not used since the last time. Nothing may be dirty."""
