@@ -31,7 +31,9 @@ test: .venv/.dev ## Run all tests, with the real services (they start by themsel
 test-fast: .venv/.dev ## Run the tests that need no services
 	@$(BIN)/python -m pytest -m "not services and not faults" $(ARGS)
 
-faults: .venv/.dev ## Run the tests that kill, freeze and stop processes
+faults: .venv/.dev ## Run the engine's fault programme, and all tests that kill, freeze and stop processes
+	@$(BIN)/python -m tests.faults.engine
+	@$(BIN)/python -m tests.faults.engine --brokers 3
 	@PLAYHEAD_FAULT_REPORTS=50000 PLAYHEAD_FAULT_COUNT=14 PLAYHEAD_POSTGRES_AWAY_S=30 ENGINE_FAULTS_SCALE=3 \
 		$(BIN)/python -m pytest -m faults -s $(ARGS)
 

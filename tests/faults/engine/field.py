@@ -24,6 +24,8 @@ from .workload import Load, Workload
 #: Beyond the session timeout of 6 s: the group gives the partitions to others meanwhile.
 FREEZE_S = 9.0
 START_S = 90.0
+#: Others' partitions stand still for a rebalance, and with it for a dead member's session.
+OTHERS_STALL_S = 12.0
 #: What a supervisor answers by starting again. 78 needs an operator.
 AGAIN = frozenset({KILLED, EXIT_CRASH, EXIT_RESTART})
 _guard = Guard()
@@ -69,6 +71,8 @@ class Field:
         self._refused: str | None = None
         #: Workers may end with 78 now.
         self.expect_refusals = False
+        #: Longest stall of partitions beside a single worker's trouble, in s.
+        self.stall_others = 0.0
         self._current: dict[int, dict[str, Any]] = {}
 
     def __enter__(self) -> Field:
@@ -96,6 +100,7 @@ class Field:
         self._keeper.start()
         for number in self.workers:
             self.start(number)
+        self.wait("every worker has partitions", lambda: all(map(self.cluster.owned, self.workers)), START_S)
         self.wait("the first records are committed", lambda: self.cluster.progressed() > 0, START_S)
 
     def start(self, number: int, **settings: Any) -> None:
@@ -189,7 +194,8 @@ class Field:
         return sum(1 for _, found in self.exits if found == code)
 
     def owned(self, number: int) -> set[int]:
-        """The partitions a worker had last, by its own words."""
+        """The partitions a worker has, by its own words; waits until it has some."""
+        self.wait(f"worker {number} has partitions", lambda: bool(self.cluster.owned(number)), 30)
         return self.cluster.owned(number)
 
     def _keep(self) -> None:
@@ -245,6 +251,14 @@ class Field:
             (longest_stall(samples, (topics.a, topics.b), [number], time.monotonic()) for number in partitions),
             default=0.0,
         )
+
+    def assert_others_went_on(self, number: int, partitions: Iterable[int], since: float) -> None:
+        """While one worker had ``partitions`` and trouble: all others moved, but for a rebalance or two."""
+        others = sorted(set(range(self.cluster.partitions)) - set(partitions))
+        stall, limit = self.stall(others, since), OTHERS_STALL_S * self.patience
+        self.stall_others = max(self.stall_others, stall)
+        if stall > limit:
+            raise Violation(f"a partition stood still for {stall:.1f} s (> {limit:g}) beside worker {number}'s trouble")
 
     def drain(self) -> float:
         """Let the load end and wait until all of it is processed; return how long that took."""

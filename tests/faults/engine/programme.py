@@ -50,6 +50,7 @@ class Result:
     drained: float = 0.0
     stall_one: float = 0.0
     stall_all: float = 0.0
+    stall_others: float = 0.0
     samples: int = 0
     verdict: Verdict = field(default_factory=Verdict)
     problems: list[str] = field(default_factory=list)
@@ -67,7 +68,8 @@ class Result:
             "faults": dict(self.faults), "exit_codes": {str(code): n for code, n in sorted(self.exits.items())},
             "seconds": round(self.seconds, 1), "drained_s": round(self.drained, 1),
             "longest_stall_one_partition_s": round(self.stall_one, 1),
-            "longest_stall_all_s": round(self.stall_all, 1), "samples": self.samples,
+            "longest_stall_all_s": round(self.stall_all, 1),
+            "longest_stall_beside_one_s": round(self.stall_others, 1), "samples": self.samples,
             "violations": self.violations, **({"memory_mib": self.memory} if self.memory else {}),
         }  # fmt: skip
 
@@ -83,6 +85,7 @@ def run(case: Case, arena: Field, tell: Tell = lambda _: None) -> Result:
         result.problems.append(f"{error}"[:4000])
     result.problems += [text for text in arena.problems() if text not in "".join(result.problems)]
     result.records = arena.load.attempted
+    result.stall_others = arena.stall_others
     result.unknown = arena.load.count(UNKNOWN)
     result.faults = +arena.faults
     result.exits = Counter(code for _, code in arena.exits)

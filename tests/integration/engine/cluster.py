@@ -118,8 +118,8 @@ class Cluster:
         return "Ready" in self.last_words(number)
 
     def owned(self, number: int) -> set[int]:
-        """The partitions it was assigned last."""
-        found = re.findall(r"assigned partitions \[(.*?)\]", self.log(number).read_text(errors="replace"))
+        """The partitions its current life was assigned last."""
+        found = re.findall(r"assigned partitions \[(.*?)\]", self.last_words(number))
         return {int(text) for text in found[-1].split(",") if text.strip()} if found else set()
 
     def last_words(self, number: int) -> str:

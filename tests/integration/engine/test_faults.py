@@ -1,7 +1,7 @@
-"""Exactly once under kill, freeze, restart and damage of workers, against real Kafka.
+"""Single pitfalls with one or two workers, against real Kafka; the programme of faults is in tests/faults/engine.
 
-After every fault the oracle folds the inputs and compares outputs, changelogs, dead letters and local
-stores. ``ENGINE_FAULTS_SCALE`` multiplies records and faults.
+After every fault its oracle folds the inputs and compares outputs, changelogs, dead letters and local stores.
+``ENGINE_FAULTS_SCALE`` multiplies records and faults.
 """
 
 from __future__ import annotations
@@ -14,14 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from streams.engine import EXIT_CLEAN, EXIT_CRASH, EXIT_RESTART, FAILPOINTS
+from streams.engine import EXIT_CLEAN, EXIT_CRASH, EXIT_RESTART
 
 from .cluster import SCALE, Cluster
 
 pytestmark = [pytest.mark.services, pytest.mark.faults]
-
-#: SIGSTOP beyond the 6 s session timeout: the group gives the partitions to others meanwhile.
-FREEZE = 8.0
 
 
 def assert_exactly_once(cluster: Cluster, *, workers: int = 1, stores: bool = True) -> None:
@@ -30,64 +27,6 @@ def assert_exactly_once(cluster: Cluster, *, workers: int = 1, stores: bool = Tr
     for number in range(workers):
         assert cluster.stop(number) == EXIT_CLEAN, cluster.tail()
     assert cluster.violations(stores=stores) == [], cluster.tail()
-
-
-def test_given_no_fault_then_everything_is_processed_once(cluster: Cluster) -> None:
-    cluster.produce(3000 * SCALE, poison=0.01)
-    cluster.start()
-    assert_exactly_once(cluster)
-
-
-def test_invariants_01_and_02_given_kill_at_every_step_then_nothing_is_lost_or_doubled(cluster: Cluster) -> None:
-    # A static member is replaced at once when it returns; a dynamic one only after its session.
-    cluster.config["instance_id"] = "one"
-    killed = -signal.SIGKILL
-    for step in FAILPOINTS * SCALE:
-        if step == "restoring":
-            continue  # there is nothing to replay yet: see below
-        cluster.produce(800, poison=0.01)  # at least 8 batches: 4 partitions of 2 topics
-        if step == "revoked_midway":
-            cluster.start(die={"at": step, "after": 1})
-            cluster.wait_progress(200)
-            assert cluster.stop(0) == killed, step
-        else:
-            cluster.start(die={"at": step, "after": 3})
-            assert cluster.exit_code(0) == killed, cluster.tail()
-    for after in range(1, 1 + SCALE):
-        cluster.wipe(0)
-        cluster.start(die={"at": "restoring", "after": after})
-        assert cluster.exit_code(0) == killed, cluster.tail()
-    cluster.start()
-    assert_exactly_once(cluster)
-
-
-def test_given_random_kills_of_three_workers_then_nothing_is_lost_or_doubled(cluster: Cluster) -> None:
-    for number in range(3):
-        cluster.start(number, slow={"table_written": 0.02})
-    for _ in range(3 * SCALE):
-        committed = cluster.progressed()
-        cluster.produce(3000, poison=0.005)
-        cluster.wait_progress(500, since=committed)
-        victim = cluster.random.randrange(3)
-        cluster.kill(victim)
-        cluster.start(victim, slow={"table_written": 0.02})
-    assert_exactly_once(cluster, workers=3)
-
-
-def test_invariant_03_given_a_zombie_then_its_transaction_is_refused(cluster: Cluster) -> None:
-    cluster.produce(4000 * SCALE)
-    frozen = cluster.start(0, slow={"produced": 0.2})
-    cluster.wait_progress(200)
-    frozen.send_signal(signal.SIGSTOP)
-    cluster.start(1)
-    cluster.wait_progress(1500, timeout=FREEZE + 60)
-    frozen.send_signal(signal.SIGCONT)
-    cluster.produce(500)
-    cluster.wait_drained(revive=True)
-    # What the zombie meets first is a matter of luck: the loss of its partitions, or being fenced.
-    assert cluster.stop(0) in (EXIT_CLEAN, EXIT_CRASH), cluster.tail()
-    assert cluster.stop(1) == EXIT_CLEAN, cluster.tail()
-    assert cluster.violations(stores=True) == [], cluster.tail()
 
 
 def test_pitfall_02_given_tiny_buffers_and_rolling_restarts_then_no_partition_stands_still(cluster: Cluster) -> None:
@@ -199,26 +138,6 @@ def test_given_few_keys_and_empty_partitions_then_kills_lose_nothing(cluster: Cl
     cluster.wipe(0)
     cluster.start()
     assert_exactly_once(cluster)
-
-
-@pytest.mark.parametrize(
-    ("mutant", "die", "config"),
-    [
-        ("store_before_commit", {"at": "before_commit", "after": 6}, {}),
-        ("skip_replay", {"at": "committed", "after": 6}, {"trust_group_offsets": True}),
-    ],
-)
-def test_oracle_given_a_broken_engine_then_it_objects(
-    cluster: Cluster, mutant: str, die: dict[str, object], config: dict[str, object]
-) -> None:
-    cluster.config |= {"instance_id": "one", **config}
-    cluster.produce(3000)
-    cluster.start(mutant=mutant, die=die)
-    assert cluster.exit_code(0) == -signal.SIGKILL, cluster.tail()
-    cluster.start(mutant=mutant)
-    cluster.wait_drained()
-    cluster.stop(0)
-    assert cluster.violations() != []
 
 
 def _cpu_seconds(pid: int) -> float:

@@ -12,6 +12,8 @@ from ..case import KILLED, Act, Case, add
 from ..field import Field
 
 TIMES = 2
+#: Steps that are not passed with each batch.
+RARE = frozenset({"persisted", "revoked_midway"})
 
 
 def watch(field: Field) -> None:
@@ -53,7 +55,7 @@ def _ask_to_leave(field: Field, number: int) -> None:
 def _life(field: Field, step: str) -> dict[str, object]:
     if step == "restoring":
         return {"die": {"at": step, "after": 1}, "wiped": True}
-    after = 1 if step == "revoked_midway" else field.random.randint(2, 12)
+    after = 1 if step in RARE else field.random.randint(2, 12)
     return {"die": {"at": step, "after": after}}
 
 
@@ -90,6 +92,8 @@ add(
         does="kill -9 of each worker at every step, in another order each",
         act=kill_at(FAILPOINTS, times=1),
         codes=frozenset({KILLED}),
+        # Replaced at once when it returns; a dynamic member only after its session.
+        static=True,
     )
 )
 add(

@@ -1,0 +1,224 @@
+"""Each row of the oracle objects to what it is for, and to nothing else in a run as it should be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.faults.engine import oracle
+from tests.faults.engine.evidence import Copy, Input, Out, Partition, Place, Sample, Topics
+from tests.faults.engine.oracle import Expected, Fold, Log
+from tests.faults.engine.workload import OK, UNKNOWN, Workload
+
+TOPICS = Topics("a", "b", "out", "dead", {"progress": "p", "items": "i"})
+
+
+def fold_to(partition: Partition, marks: dict[str, int], path: str = "state-0/0") -> Copy:
+    """A local copy that reached ``marks``."""
+    tables = {}
+    for role, records in partition.inputs.items():
+        fold = Fold(role)
+        for record in records:
+            if record.offset < marks[role] and not oracle.is_poison(record):
+                fold.apply(record)
+        tables[oracle.TABLE_OF[role]] = fold.table()
+    return Copy(Path(path), tables, marks)
+
+
+@pytest.fixture
+def partition() -> Partition:
+    """A whole run of one partition number, nothing wrong with it."""
+    made = Partition(0)
+    workload = Workload(Random(3), keys=12, poison=0.1)
+    for _ in range(400):
+        role, key, value = workload.next()
+        records = made.inputs[role]
+        records.append(Input(role, len(records), key, value))
+    made.ends = {role: len(records) for role, records in made.inputs.items()}
+    made.committed = dict(made.ends)
+    expected = Expected.of(made)
+    assert expected.superseded
+    for found, wanted in ((made.outputs, expected.outputs), (made.letters, expected.dead)):
+        assert wanted
+        found += [Out(at, key, value, place, 0) for at, (place, (key, value)) in enumerate(wanted.items())]
+    made.changelogs = {table: dict(rows) for table, rows in expected.tables.items()}
+    made.copies = [fold_to(made, made.ends), fold_to(made, {"a": 100, "b": 7}, "state-1/0")]
+    return made
+
+
+def objections(partition: Partition, samples: list[Sample] | None = None) -> set[str]:
+    """The rows that object."""
+    expected = Expected.of(partition)
+    rows = {row.__name__ for row in oracle.PARTITION_ROWS if list(row(partition, expected))}
+    if list(oracle.offsets_pass_nothing_unapplied(partition, samples or [], TOPICS)):
+        rows.add(oracle.offsets_pass_nothing_unapplied.__name__)
+    return rows
+
+
+def test_given_a_run_as_it_should_be_then_no_row_objects(partition: Partition) -> None:
+    assert objections(partition) == set()
+
+
+def output_lost(partition: Partition) -> None:
+    del partition.outputs[20]
+
+
+def letter_lost(partition: Partition) -> None:
+    del partition.letters[0]
+
+
+def not_consumed(partition: Partition) -> None:
+    partition.committed["a"] -= 1
+    partition.copies.pop(0)
+
+
+def output_of_nothing(partition: Partition) -> None:
+    partition.outputs.append(Out(999, b"k", b"v", None, -1))
+
+
+def other_content(partition: Partition) -> None:
+    partition.outputs[5] = partition.outputs[5]._replace(value=b"other")
+
+
+def poison_processed(partition: Partition) -> None:
+    letter = partition.letters[0]
+    partition.outputs.append(letter._replace(offset=999))
+
+
+def output_twice(partition: Partition) -> None:
+    partition.outputs.append(partition.outputs[-1]._replace(offset=999))
+
+
+def second_output(partition: Partition) -> None:
+    partition.outputs.append(partition.outputs[-1]._replace(offset=999, turn=1))
+
+
+def letter_twice(partition: Partition) -> None:
+    partition.letters.append(partition.letters[-1]._replace(offset=999))
+
+
+def swapped(partition: Partition) -> None:
+    first = partition.outputs[0]
+    later = next(
+        at
+        for at, out in enumerate(partition.outputs[1:], 1)
+        if out.cause and first.cause and (out.key, out.cause.role) == (first.key, first.cause.role)
+    )
+    partition.outputs[0], partition.outputs[later] = partition.outputs[later], partition.outputs[0]
+
+
+def row_of_changelog_lost(partition: Partition) -> None:
+    partition.changelogs["items"].popitem()
+
+
+def row_of_changelog_deleted_in_vain(partition: Partition) -> None:
+    partition.changelogs["items"][b"gone"] = b"still here"
+
+
+def stale_row_in_copy(partition: Partition) -> None:
+    rows = partition.copies[1].tables["progress"]
+    rows[next(iter(rows))] = b"older"
+
+
+def copy_ahead(partition: Partition) -> None:
+    partition.committed["a"] = partition.ends["a"] - 1
+
+
+def copy_incomplete(partition: Partition) -> None:
+    partition.copies[0] = fold_to(partition, {"a": partition.ends["a"], "b": partition.ends["b"] - 1})
+
+
+@pytest.mark.parametrize(
+    ("damage", "rows"),
+    [
+        (output_lost, {"nothing_is_lost", "no_effect_is_doubled"}),
+        (letter_lost, {"nothing_is_lost"}),
+        (not_consumed, {"nothing_is_lost", "some_copy_is_complete"}),
+        (output_of_nothing, {"nothing_is_invented", "no_effect_is_doubled"}),
+        (other_content, {"nothing_is_invented"}),
+        (poison_processed, {"nothing_is_lost", "nothing_is_invented", "no_effect_is_doubled", "order_is_kept"}),
+        (output_twice, {"no_effect_is_doubled"}),
+        (second_output, {"no_effect_is_doubled"}),
+        (letter_twice, {"no_effect_is_doubled"}),
+        (swapped, {"order_is_kept"}),
+        (row_of_changelog_lost, {"tables_are_the_fold"}),
+        (row_of_changelog_deleted_in_vain, {"tables_are_the_fold"}),
+        (stale_row_in_copy, {"tables_are_the_fold"}),
+        (copy_ahead, {"nothing_is_lost", "tables_are_the_fold"}),
+        (copy_incomplete, {"some_copy_is_complete"}),
+    ],
+)
+def test_given_one_thing_wrong_then_its_rows_object(
+    partition: Partition, damage: Callable[[Partition], None], rows: set[str]
+) -> None:
+    damage(partition)
+    assert objections(partition) == rows
+
+
+def test_given_an_offset_seen_before_its_outputs_were_written_then_objected(partition: Partition) -> None:
+    place = next(out.cause for out in partition.outputs[10:] if out.cause)
+    at = next(out.offset for out in partition.outputs if out.cause == place)
+    committed = {(place.role, 0): place.offset + 1}
+    others = max(out.offset for out in partition.outputs if out.cause and out.cause.role == place.role
+                  and out.cause.offset <= place.offset)  # fmt: skip
+    assert others == at
+    honest = Sample(1.0, committed, {("out", 0): at + 1})
+    early = Sample(2.0, committed, {("out", 0): at})
+    assert objections(partition, [honest]) == set()
+    assert objections(partition, [honest, early]) == {"offsets_pass_nothing_unapplied"}
+
+
+def test_given_offsets_that_go_back_then_objected_and_deletion_only_when_it_was_meant() -> None:
+    samples = [Sample(float(at), {("a", 0): offset}, {}) for at, offset in enumerate([-1001, 5, 5, -1001, 7])]
+    assert list(oracle.offsets_do_not_go_back(samples)) == ["a[0] went back from 5 to -1001"]
+    assert list(oracle.offsets_do_not_go_back(samples, deleted=True)) == []
+    back = [*samples, Sample(9.0, {("a", 0): 6}, {})]
+    assert list(oracle.offsets_do_not_go_back(back, deleted=True)) == ["a[0] went back from 7 to 6"]
+
+
+@pytest.mark.parametrize(
+    ("history", "seen", "objection"),
+    [
+        ([OK, UNKNOWN, UNKNOWN], {0: 1, 1: 1}, ""),
+        ([OK, OK], {0: 1}, "acknowledged records are not in the log"),
+        ([UNKNOWN], {0: 2}, "more than once"),
+        ([OK], {0: 1, 1: 1}, "records nobody wrote"),
+    ],
+)
+def test_given_a_history_then_the_log_holds_what_was_acknowledged_once(
+    history: list[int], seen: dict[int, int], objection: str
+) -> None:
+    log = Log()
+    log.seen.update(seen)
+    found = list(oracle.acknowledged_is_in_the_log(history, log))
+    assert bool(found) == bool(objection)
+    assert objection in "".join(found)
+
+
+def test_given_samples_then_a_stall_lasts_while_records_wait_and_none_moves() -> None:
+    def sample(at: float, committed: int, end: int) -> Sample:
+        return Sample(at, {("a", 0): committed}, {("a", 0): end})
+
+    idle = [sample(0, 5, 5), sample(20, 5, 5), sample(21, 6, 6)]
+    assert oracle.longest_stall(idle, ["a"], [0], 30) == 0
+    stuck = [sample(0, 5, 5), sample(10, 5, 9), sample(14, 5, 9), sample(15, 9, 9)]
+    assert oracle.longest_stall(stuck, ["a"], [0], 15) == 4
+    # Nothing was seen for 20 s, and nothing had moved when it was seen again.
+    blind = [sample(0, 5, 9), sample(20, 5, 9)]
+    assert oracle.longest_stall(blind, ["a"], [0], 25) == 25
+
+
+def test_given_the_same_seed_then_the_workload_is_the_same_and_has_what_faults_need() -> None:
+    first, second = (Workload(Random(9), keys=50, poison=0.02) for _ in range(2))
+    records = [first.next() for _ in range(5000)]
+    assert records == [second.next() for _ in range(5000)]
+    kinds = {value[8:9] for _, _, value in records}
+    assert kinds == {b"P", b"!", b"L", b"D"}
+    assert {role for role, _, _ in records} == {"a", "b"}
+
+
+def test_given_places_then_they_sort_by_source_and_offset() -> None:
+    assert sorted([Place("b", 1), Place("a", 9)])[0] == Place("a", 9)
