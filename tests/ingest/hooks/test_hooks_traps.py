@@ -23,7 +23,7 @@ NAMED = {
 }
 
 
-def tests_there_are() -> set[str]:
+def names_of_tests() -> set[str]:
     sources = [path.read_text() for path in [*HERE.glob("test_*.py"), *HERE.parent.glob("test_*.py")]]
     return {name for source in sources for name in re.findall(r"^def (test_\w+)\(", source, re.MULTILINE)}
 
@@ -39,7 +39,7 @@ def test_every_format_of_servers_has_its_table() -> None:
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_trap_names_tests_or_payloads_that_exist(section: str) -> None:
-    there = tests_there_are() | (payloads(NAMED[section]) if section in NAMED else payloads("native"))
+    there = names_of_tests() | (payloads(NAMED[section]) if section in NAMED else payloads("native"))
     for row in SECTIONS[section].splitlines()[2:]:
         trap, answer = row.strip("|").rsplit("|", 1)
         named = re.findall(r"`([^`]+)`", answer)
