@@ -9,6 +9,7 @@ doubtful about it is answered by deleting it and replaying.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
 import time
@@ -26,6 +27,10 @@ from .rows import TableRows, Value
 #: Table prefixes are names, so no row begins with NUL.
 STATE_KEY = b"\0state"
 FORMAT = 1
+#: A file in the directory: do not open it again, it was found damaged while it was in use.
+DAMAGED = "DAMAGED"
+#: What RocksDB says when another process, or this one, has the directory open.
+FOREIGN_LOCK = re.compile(r"IO error: (While lock file|lock hold by current process)")
 
 Rows = Iterable[tuple[bytes, Value]]
 
@@ -95,16 +100,20 @@ class Store:
         self._tables: dict[bytes, TableRows] = {}
         #: Monotonic time of the oldest commit that is only in memory.
         self._unwritten_since: float | None = None
+        #: A write failed and took rows with it: what is on disk stays of one commit, nothing more is written.
+        self._failed = False
         #: A flush beside another would mix their order.
         self._flushing = threading.Lock()
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            if (path / DAMAGED).exists():
+                raise ValueError((path / DAMAGED).read_text("utf-8"))
             self._db: Any = _open(path)
             raw = self._db.get(STATE_KEY)
             self.state = None if raw is None else StoreState.decode(raw)
         except Exception as error:
             # rocksdict raises bare Exception with RocksDB's text; only a foreign lock is not damage.
-            if "lock" in str(error).lower():
+            if FOREIGN_LOCK.match(str(error)):
                 raise Crash(f"state directory {path} is in use by another process: {error}") from error
             self.discarded = str(error)
             self.wipe()
@@ -155,7 +164,7 @@ class Store:
     def flush(self) -> None:
         """Bring RocksDB to ``state``: dirty rows and state in one batch. Not beside a commit."""
         with self._flushing:
-            if self._unwritten_since is None or self.state is None:
+            if self._unwritten_since is None or self.state is None or self._failed:
                 return
             self._write([row for table in self._tables.values() for row in table.take_dirty()], self.state)
             self._unwritten_since = None
@@ -169,26 +178,48 @@ class Store:
             else:
                 put(key, value)
         put(STATE_KEY, state.encode())
-        self._db.write(batch)
+        try:
+            self._db.write(batch)
+        except Exception as error:
+            self._failed = True
+            raise self._unusable(error) from error
 
     def get_many(self, keys: list[bytes]) -> list[Value]:
         """Return what is on disk, in the order of ``keys``."""
-        values: list[Value] = self._db.get(keys)
+        try:
+            values: list[Value] = self._db.get(keys)
+        except Exception as error:
+            raise self._unusable(error) from error
         return values
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield rows on disk whose key starts with ``prefix``, in key order, as of the call."""
         rows: Iterator[tuple[bytes, bytes]] = self._db.items(from_key=prefix)
-        for key, value in rows:
+        while True:
+            try:
+                key, value = next(rows)
+            except StopIteration:
+                return
+            except Exception as error:
+                raise self._unusable(error) from error
             if not key.startswith(prefix):
                 return
             yield key, value
 
+    def _unusable(self, error: Exception) -> Crash:
+        """Return what ends the worker. Damage that shows only now would show again: the next life starts without."""
+        if str(error).startswith("Corruption"):
+            (self.path / DAMAGED).write_text(str(error), "utf-8")
+            return Crash(f"local state {self.path} is damaged, the next start rebuilds it: {error}")
+        return Crash(f"local state {self.path}: {error}")
+
     def close(self) -> None:
         """Flush and release the directory. Closing twice is fine."""
-        if self._db is not None:
-            self.flush()
-        self._release()
+        try:
+            if self._db is not None:
+                self.flush()
+        finally:
+            self._release()
 
     def _release(self) -> None:
         db = getattr(self, "_db", None)

@@ -62,6 +62,79 @@ def test_given_a_directory_in_use_then_the_worker_ends_and_nothing_is_deleted(tm
     store.close()
 
 
+def flip(path: Path) -> None:
+    """Damage the blocks of a table; its footer stays, so that opening it works."""
+    content = bytearray(path.read_bytes())
+    content[10:40] = bytes(byte ^ 0xFF for byte in content[10:40])
+    path.write_bytes(content)
+
+
+def closed_with_a_table(path: Path) -> None:
+    """Make a store whose rows lie in a sorted table."""
+    for _ in range(2):
+        store = Store(path)
+        store.load([(b"t\0%04d" % number, b"value") for number in range(500)], STATE)
+        store.close()
+    Store(path).close()  # recovery writes what is in the log to a table
+
+
+def test_given_a_damaged_block_then_it_is_not_taken_for_a_lock(tmp_path: Path) -> None:
+    closed_with_a_table(tmp_path / "0")
+    for table in (tmp_path / "0").glob("*.sst"):
+        flip(table)
+    again = Store(tmp_path / "0")
+    assert again.discarded is not None
+    assert "block checksum mismatch" in again.discarded
+    assert again.state is None
+    again.close()
+
+
+def test_given_damage_that_shows_only_when_a_row_is_read_then_the_next_start_rebuilds(tmp_path: Path) -> None:
+    path = tmp_path / "0"
+    store = Store(path)
+    store.load([(b"t\0a", b"1")], STATE)
+
+    class Damaged:
+        def get(self, _: object) -> None:
+            raise Exception("Corruption: block checksum mismatch")
+
+        def close(self) -> None:
+            pass
+
+    store._db.close()
+    store._db = Damaged()
+    with pytest.raises(Crash, match="the next start rebuilds it"):
+        store.get_many([b"t\0a"])
+    store.close()
+    again = Store(path)
+    assert again.discarded == "Corruption: block checksum mismatch"
+    assert again.state is None
+    again.close()
+
+
+def test_given_a_flush_that_failed_then_no_position_is_written_without_its_rows(tmp_path: Path) -> None:
+    store = Store(tmp_path / "0", flush_interval=60)
+    store.load([(b"t\0a", b"1")], STATE)
+    later = StoreState(13.5, {"log": Position("id", 9)}, STATE.sources)
+    store.commit({b"t\0": {b"b": b"2"}}, later)
+    database = store._db
+
+    class Full:
+        def write(self, _: object) -> None:
+            raise Exception("IO error: No space left on device")
+
+    store._db = Full()
+    with pytest.raises(Crash, match="No space left"):
+        store.flush()
+    store._db = database
+    store.commit({b"t\0": {b"c": b"3"}}, later)
+    store.close()
+    again = Store(tmp_path / "0")
+    assert again.state == STATE
+    assert list(again.scan(b"t\0")) == [(b"t\0a", b"1")]
+    again.close()
+
+
 def test_given_a_source_mark_then_key_and_value_read_back() -> None:
     mark = SourceMark("AbC_-1", 12, 4)
     assert SourceMark.decode(mark.encode()) == mark
