@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -81,8 +82,9 @@ def run(case: Case, arena: Field, tell: Tell = lambda _: None) -> Result:
         _happen(case, arena, result, tell)
     except Violation as error:
         result.problems.append(str(error))
-    except AssertionError as error:
-        result.problems.append(f"{error}"[:4000])
+    except Exception as error:
+        # Whatever else went wrong, other cases are still worth running, and this one has not been proven.
+        result.problems.append("".join(traceback.format_exception(error))[-4000:])
     result.problems += [text for text in arena.problems() if text not in "".join(result.problems)]
     result.records = arena.load.attempted
     result.stall_others = arena.stall_others

@@ -98,6 +98,7 @@ def test_given_a_broken_engine_then_the_oracle_objects(
         worker={"mutant": mutant},
         config={"trust_group_offsets": True},
         codes=frozenset({KILLED}),
+        static=True,
     )
     with arena(case, kafka_bootstrap, folder, SMALL, None) as field:
         result = run(case, field)

@@ -88,7 +88,7 @@ def _create(field: Field, topic: str, settings: dict[str, str]) -> None:
     field.wait(f"{topic} is created again", created, 60)
 
 
-_RUN: dict[str, Any] = {"act": lambda field: field.wait_progress(1000), "static": True}
+_RUN: dict[str, Any] = {"act": lambda field: field.wait_progress(1000)}
 add(
     Case(
         name="source-recreated",

@@ -72,7 +72,6 @@ add(
         does="the group's offsets set to 0: refused; then by the way out it names",
         act=lambda field: field.wait_progress(1000),
         refusal=reset,
-        static=True,
     )
 )
 add(
@@ -81,6 +80,5 @@ add(
         does="a source cut past the group's offsets",
         act=lambda field: field.wait_progress(1000),
         refusal=out_of_range,
-        static=True,
     )
 )

@@ -229,6 +229,5 @@ add(
         does="half of a changelog deleted: refused for its policy, then for lost state only",
         act=lambda field: field.wait_progress(1500),
         refusal=headless,
-        static=True,
     )
 )
