@@ -89,8 +89,9 @@ def test_given_nested_guards_then_refused(tmp_path: Path) -> None:
 def test_given_records_then_their_rows_are_read_at_once(tmp_path: Path) -> None:
     rows = Rows()
     batch = make_batch(config(tmp_path), [record(0, b"a"), record(1, None), record(2, b"b")], rows)
-    batch.overlay(TABLE)
-    batch.overlay(TableSpec.of(GROUP, "by-value", lambda message: message.value()))
+    assert batch.overlay(TABLE).get(b"a") is None
+    assert batch.overlay(TABLE).get(b"b") is None
+    assert batch.overlay(TableSpec.of(GROUP, "by-value", lambda message: message.value())).get(b"v") is None
     assert rows.many == [[b"table\0a", b"table\0b"], [b"by-value\0v"]]
 
 
