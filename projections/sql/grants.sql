@@ -8,6 +8,10 @@ REVOKE ALL ON ALL FUNCTIONS IN SCHEMA model FROM PUBLIC;
 -- door: sources, tokens, users, aliases
 GRANT USAGE ON SCHEMA core TO playhead_door;
 GRANT SELECT, INSERT, UPDATE, DELETE ON core.sources, core.tokens, core.users, core.media_aliases TO playhead_door;
+-- and servers that are polled, with their credentials: no other role may read these
+GRANT SELECT, INSERT, UPDATE, DELETE ON
+    core.source_upstreams, core.source_accounts, core.poll_state, core.poll_health, core.forward_sent
+    TO playhead_door;
 
 -- projector: read models and its own bookkeeping; it fills the outbox and cannot empty it
 GRANT USAGE ON SCHEMA model TO playhead_projector;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
 
 import psycopg
@@ -12,6 +13,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import create_engine
 
 from projections.migrate import migrate
+from projections.migrations import versions
 from projections.roles import ROLES, create_roles
 from streams.local import PostgresAddress
 from streams.runtime.errors import ConfigurationError
@@ -22,6 +24,8 @@ from tests.stack import Database, drop_database, unique
 
 pytestmark = pytest.mark.services
 
+NEWEST = max(script.stem[1:5] for script in Path(versions.__path__[0]).glob("v*.py"))
+
 
 def run(settings: Settings, role: Role, query: str) -> None:
     with psycopg.connect(**settings.postgres.conninfo(role)) as connection:
@@ -30,7 +34,7 @@ def run(settings: Settings, role: Role, query: str) -> None:
 
 def test_migrating_again_changes_nothing(model_settings: Settings) -> None:
     again = migrate(model_settings.postgres.conninfo("owner"))
-    assert (again.revision, again.replaced) == ("0001", ())
+    assert (again.revision, again.replaced) == (NEWEST, ())
 
 
 def test_processes_that_start_at_once_all_find_the_database_migrated(
@@ -40,7 +44,7 @@ def test_processes_that_start_at_once_all_find_the_database_migrated(
     owner = settings_for("127.0.0.1:1", postgres_admin, database.name).postgres.conninfo("owner")
     with ThreadPoolExecutor(4) as pool:
         done = list(pool.map(lambda _: migrate(owner), range(4)))
-    assert {one.revision for one in done} == {"0001"}
+    assert {one.revision for one in done} == {NEWEST}
     assert sum(bool(one.replaced) for one in done) == 1
 
 
@@ -88,7 +92,7 @@ def test_callers_connected_to_different_databases_make_roles_and_one_new_databas
         with ThreadPoolExecutor(together.parties) as pool:
             list(pool.map(make, range(together.parties)))
         owner = settings_for("127.0.0.1:1", postgres_admin, made).postgres.conninfo("owner")
-        assert migrate(owner).revision == "0001"
+        assert migrate(owner).revision == NEWEST
     finally:
         drop_database(postgres_admin, made)
 
@@ -99,7 +103,14 @@ def test_making_roles_needs_every_password(postgres_admin: PostgresAddress, data
 
 
 ALLOWED: dict[Role, tuple[str, ...]] = {
-    "door": ("SELECT * FROM core.users", "DELETE FROM core.tokens", "INSERT INTO core.sources VALUES ('s', 'k', 'n')"),
+    "door": (
+        "SELECT * FROM core.users",
+        "DELETE FROM core.tokens",
+        "INSERT INTO core.sources VALUES ('s', 'k', 'n')",
+        "SELECT secret FROM core.source_accounts",
+        "DELETE FROM core.poll_state",
+        "DELETE FROM core.forward_sent",
+    ),
     "projector": (
         "SELECT * FROM model.playback_progress",
         "DELETE FROM model.plays",
@@ -117,6 +128,7 @@ DENIED: dict[Role, tuple[str, ...]] = {
     "projector": (
         "SELECT * FROM core.users",
         "SELECT * FROM core.tokens",
+        "SELECT * FROM core.source_accounts",
         "DELETE FROM model.outbox",
         "UPDATE model.epoch SET model_epoch = 2",
         "DROP TABLE model.plays",
@@ -127,6 +139,7 @@ DENIED: dict[Role, tuple[str, ...]] = {
         "INSERT INTO model.outbox DEFAULT VALUES",
         "UPDATE model.outbox SET version = 1",
         "SELECT * FROM core.users",
+        "SELECT * FROM core.source_accounts",
         "CREATE TEMPORARY TABLE stage (x int)",
     ),
     "reader": (
@@ -134,6 +147,7 @@ DENIED: dict[Role, tuple[str, ...]] = {
         "SELECT * FROM model.outbox",
         "SELECT * FROM core.users",
         "SELECT * FROM core.tokens",
+        "SELECT * FROM core.source_accounts",
         "SET default_transaction_read_only = off; DELETE FROM api.plays",
         "CREATE TEMPORARY TABLE stage (x int)",
     ),
