@@ -135,7 +135,7 @@ def show(result: Result, console: Console) -> None:
     for text in result.violations:
         console.print(f"    {text}", markup=False)
     for worker, weights in result.memory.items():
-        console.print(f"    {worker}: {weights[0]:.0f} MiB first, {weights[1]:.0f} last, {weights[2]:.0f} most")
+        console.print(f"    {worker}: {weights[0]} MiB first, {weights[1]} last, {weights[2]} most")
 
 
 def table(results: Sequence[Result]) -> Table:

@@ -15,7 +15,8 @@ from aiokafka.protocol.transaction import InitProducerIdRequest_v0, TxnOffsetCom
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from streams.engine.config import EngineConfig
-from streams.engine.repair import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, offsets_partition
+from streams.engine.hanging import OFFSETS_TOPIC, offsets_partition
+from streams.engine.repair import TRANSACTIONS_TOPIC
 from streams.engine.wire import Partition, Wire, converse
 
 #: A server property: without the check, a broker takes records of a transaction that its coordinator has not begun.

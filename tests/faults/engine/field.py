@@ -147,6 +147,12 @@ class Field:
         self._ended(number, process.pid, process.wait(30))
         self.faults["kill -9"] += 1
 
+    def start_once(self, number: int, **settings: Any) -> None:
+        """Start a worker and leave it to itself."""
+        config = {**self.case.config, **settings.pop("config", {})}
+        process = self.cluster.start(number, config=config, **settings)
+        _guard.watch(process.pid, signal.SIGKILL)
+
     def stop(self, number: int) -> int:
         """SIGTERM, once it can handle it; return the exit code. It is not started again."""
         self.wait_up(number)
@@ -272,37 +278,6 @@ class Field:
 
         self.wait("everything processed after the last fault", drained, self.case.heal_s)
         return time.monotonic() - began
-
-    # --- refusals
-
-    def traces(self) -> dict[str, object]:
-        """Everything a silent reset would change: the group's offsets, the ends of outputs and changelogs."""
-        topics = self.cluster.topics
-        return {
-            "committed": self.cluster.committed(),
-            "ends": self.cluster.ends_of([topics.out, topics.dead, *topics.changelogs.values()]),
-        }
-
-    def assert_refused(self, *says: str, number: int = 0, start: bool = True, **settings: Any) -> None:
-        """Start a worker, which must exit with 78, say all of ``says`` and leave every trace as it was."""
-        before = self.traces()
-        if start:
-            config = {**self.case.config, **settings.pop("config", {})}
-            if self.case.static:
-                config.setdefault("instance_id", f"worker-{number}")
-            process = self.cluster.start(number, config=config, **settings)
-            _guard.watch(process.pid, signal.SIGKILL)
-        code = self.cluster.exit_code(number, START_S * self.patience)
-        self.exits.append((number, code))
-        words = self.cluster.last_words(number)
-        if code != EXIT_REFUSED:
-            raise Violation(f"worker {number} should refuse, and ended with {code}:\n{words}")
-        for text in says:
-            if text not in words:
-                raise Violation(f"worker {number} refused without saying {text!r}:\n{words}")
-        if (after := self.traces()) != before:
-            raise Violation(f"a refusal changed something: {before} -> {after}")
-        self.faults["refused"] += 1
 
     def states(self) -> list[Path]:
         return sorted(self.cluster.folder.glob("state-*"))

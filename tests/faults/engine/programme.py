@@ -22,6 +22,8 @@ from .field import Field, Violation
 from .verdict import Verdict, judge
 from .workload import OK, UNKNOWN
 
+#: Weights of a worker's first half minute, in which it is still growing into its work.
+STARTING = 6
 Tell = Callable[[str], None]
 
 
@@ -55,7 +57,8 @@ class Result:
     samples: int = 0
     verdict: Verdict = field(default_factory=Verdict)
     problems: list[str] = field(default_factory=list)
-    memory: dict[str, list[float]] = field(default_factory=dict)
+    #: MiB of each worker's longest life: first (after half a minute), last, most.
+    memory: dict[str, list[int]] = field(default_factory=dict)
 
     @property
     def violations(self) -> list[str]:
@@ -119,6 +122,12 @@ def _happen(case: Case, arena: Field, result: Result, tell: Tell) -> None:
 
 
 def _weigh(arena: Field, result: Result) -> None:
+    for number in arena.workers:
+        lives = [weights for (worker, _), weights in arena.monitor.memory.items() if worker == number]
+        longest = max(lives, key=len, default=[])
+        if len(longest) > STARTING:
+            settled = longest[STARTING:]
+            result.memory[f"worker-{number}"] = [round(mib) for mib in (settled[0], settled[-1], max(settled))]
     samples, sources = arena.monitor.samples, (arena.cluster.a, arena.cluster.b)
     result.samples = len(samples)
     if samples:

@@ -7,25 +7,24 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewPartitions, NewTopic
 
-from streams.engine import EXIT_REFUSED
-
 from ..case import Act, Case, add
-from ..field import Field, Violation
+from ..field import Field
+from ..refusals import assert_refused, assert_running_refuse
 
 
 def recreate(role: str, *says: str, settings: dict[str, str] | None = None) -> Act:
     def refusal(field: Field) -> None:
         topic = field.cluster.changelogs["progress"] if role == "changelog" else getattr(field.cluster, role)
         if role in ("a", "b"):
-            _running_workers_refuse(field, lambda: _delete(field, topic), "deleted", "changed while running")
+            assert_running_refuse(field, lambda: _delete(field, topic), "deleted", "changed while running")
         else:
             _delete(field, topic)
         _create(field, topic, settings or {})
         field.faults[f"{role} recreated"] += 1
-        field.assert_refused(*says)
+        assert_refused(field, *says)
         for number in field.workers:
             field.cluster.wipe(number)
-        field.assert_refused(*says)
+        assert_refused(field, *says)
 
     return refusal
 
@@ -33,29 +32,12 @@ def recreate(role: str, *says: str, settings: dict[str, str] | None = None) -> A
 def grow(field: Field) -> None:
     """More partitions for one source, under running workers; then they start on it; then all topics are grown."""
     topics = field.cluster.topics
-    _running_workers_refuse(field, lambda: _grow(field, [topics.a]), "was grown", "changed while running")
+    assert_running_refuse(field, lambda: _grow(field, [topics.a]), "was grown", "changed while running")
     field.faults["source grown"] += 1
-    field.assert_refused("Sources, changelogs and declared outputs need the same count", "replay into new topics")
+    assert_refused(field, "Sources, changelogs and declared outputs need the same count", "replay into new topics")
     _grow(field, [topics.b, topics.out, topics.dead, *topics.changelogs.values()])
     field.faults["all topics grown"] += 1
-    field.assert_refused("partitions and has", "Replay into new topics under a new group")
-
-
-def _running_workers_refuse(field: Field, change: object, *says: str) -> None:
-    """All workers run; after the change each ends with 78 and says one of ``says``."""
-    for number in field.workers:
-        field.start(number)
-    field.wait("workers run again", lambda: all(field.cluster.said_now(n, "restored") for n in field.workers), 60)
-    field.expect_refusals = True
-    goal = field.deaths(EXIT_REFUSED) + len(field.workers)
-    assert callable(change)
-    change()
-    field.wait("running workers refuse", lambda: field.deaths(EXIT_REFUSED) >= goal, 90)
-    for number in field.workers:
-        words = field.cluster.last_words(number)
-        if not any(text in words for text in says):
-            raise Violation(f"worker {number} refused without one of {says}:\n{words}")
-    field.faults["refused while running"] += len(field.workers)
+    assert_refused(field, "partitions and has", "Replay into new topics under a new group")
 
 
 def _grow(field: Field, topics: list[str]) -> None:

@@ -9,6 +9,7 @@ from tests.kafka import answered, delete_records
 
 from ..case import Case, add
 from ..field import Field, Violation
+from ..refusals import assert_refused, start_all
 
 
 def expired(field: Field) -> None:
@@ -35,13 +36,11 @@ def reset(field: Field) -> None:
     finally:
         consumer.close()
     field.faults["group reset"] += 1
-    field.assert_refused("the group's offset is 0", "Delete the group's offsets to resume from the changelog")
+    assert_refused(field, "the group's offset is 0", "Delete the group's offsets to resume from the changelog")
     # The way out that the refusal names.
     group = field.cluster.group
     answered(lambda: field.cluster.admin.delete_consumer_groups([group])[group].result(30))
-    for number in field.workers:
-        field.start(number)
-    field.wait("workers resume", lambda: all(field.cluster.said_now(n, "restored") for n in field.workers), 60)
+    start_all(field)
     field.stop_all()
     if found := field.cluster.violations(stores=False):
         raise Violation(f"after the way out: {found}")
@@ -54,7 +53,7 @@ def out_of_range(field: Field) -> None:
     cuts = [TopicPartition(topic, p, end) for (topic, p), end in ends.items() if topic == field.cluster.b]
     delete_records(field.cluster.admin, cuts)
     field.faults["source cut past the group"] += len(cuts)
-    field.assert_refused("is outside the log", "start once with trust_group_offsets")
+    assert_refused(field, "is outside the log", "start once with trust_group_offsets")
 
 
 add(

@@ -17,6 +17,7 @@ from tests.kafka import delete_records
 
 from ..case import KILLED, Act, Case, add
 from ..field import Field, Violation
+from ..refusals import assert_refused, start_all
 
 Damage = Callable[[Path, Random], int]
 
@@ -134,23 +135,21 @@ def headless(field: Field) -> None:
     """Cut the head of a changelog, which only a wrong policy allows: refused as such, then for lost state only."""
     changelog = field.cluster.changelogs["progress"]
     _policy(field, changelog, "compact,delete")
-    number, cuts = 0, []
+    cuts = []
     for partition in range(field.cluster.partitions):
         end = field.cluster.end(changelog, partition)
         if end > 1:
             cuts.append(TopicPartition(changelog, partition, end // 2))
     delete_records(field.cluster.admin, cuts)
     field.faults["changelog head deleted"] += len(cuts)
-    field.assert_refused("cleanup.policy=compact,delete", "Set it to compact")
+    assert_refused(field, "cleanup.policy=compact,delete", "Set it to compact")
     _policy(field, changelog, "compact")
     # What lies on the disks is whole: all go on with it.
-    for number in field.workers:
-        field.start(number)
-    field.wait("intact copies go on", lambda: all(field.cluster.said_now(n, "restored") for n in field.workers), 60)
+    start_all(field)
     field.stop_all()
     for number in field.workers:
         field.cluster.wipe(number)
-    field.assert_refused("its head was deleted", "Restore the topic or a local copy")
+    assert_refused(field, "its head was deleted", "Restore the topic or a local copy")
 
 
 def _policy(field: Field, topic: str, value: str) -> None:
