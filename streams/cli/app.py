@@ -50,6 +50,7 @@ COMMANDS: dict[str, Lazy] = {
     "project": Lazy("streams.cli.project:project", "The projection: decisions to PostgreSQL rows."),
     "relay": Lazy("streams.cli.relay:relay", "The outbox to cache.invalidated."),
     "source": Lazy("streams.cli.source:app", "Media servers and apps that may send reports."),
+    "user": Lazy("streams.cli.user:app", "People, and which accounts are whose."),
     "token": Lazy("streams.cli.token:app", "Who may report, read and operate."),
     "decide": Lazy("streams.cli.decide:decide", "What the playback rules make of reports; needs no services."),
     "parse": Lazy("streams.cli.parse:parse", "What a webhook body says, as reports; needs no services."),

@@ -1,9 +1,11 @@
 """Upstream users to ``user_ref``: random, one per (source, upstream user), acknowledged before first use.
 
-    memory ─miss─► core.users ─unknown─► insert, re-select ─► identity.users acknowledged ─► marked, remembered
+    memory ─miss─► core.users ─unknown─► what identity.users has, else random ─► insert, re-select
+                                                     ─► identity.users acknowledged ─► marked, remembered
 
 Two doors that meet a person at the same time both insert; the table lets one win and both read it back. Both
-may publish; it is the same key and value. With the database away, people met lately still pass.
+may publish; it is the same key and value. With the database away, people met lately still pass. A table that was
+restored to an older state is brought up to the log (identities.py): nobody gets a second user_ref.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections.abc import Collection, Mapping
 
 from schemas.placement import partition_of
 from schemas.topics import IDENTITY_USERS
+from streams.ingest.identities import Identities, NothingWritten
 from streams.runtime.clock import Clock
 from streams.runtime.database import DatabaseAway
 from streams.runtime.memory import Memory
@@ -23,7 +26,14 @@ from streams.runtime.publisher import Publisher, Record
 
 REMEMBERED_MAX = 100_000
 FRESH_S = 60.0
-STALE_S = 900.0
+# Nobody can be linked or forgotten while the table is away, so what was known when it went stays true.
+STALE_S = 24 * 3600.0
+
+
+def identity_record(hash_key: bytes, source_id: str, upstream_user: str, user_ref: str) -> Record:
+    """What says in identity.users that this account is this person."""
+    key = identity_key(hash_key, source_id, upstream_user)
+    return Record(IDENTITY_USERS.name, partition_of(key), key, user_ref.encode())
 
 
 def identity_key(hash_key: bytes, source_id: str, upstream_user: str) -> bytes:
@@ -35,11 +45,20 @@ def identity_key(hash_key: bytes, source_id: str, upstream_user: str) -> bytes:
 
 
 class People:
-    def __init__(self, store: PeopleStore, publisher: Publisher, hash_key: bytes, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: PeopleStore,
+        publisher: Publisher,
+        hash_key: bytes,
+        clock: Clock,
+        identities: Identities | None = None,
+    ) -> None:
         self._store = store
         self._publisher = publisher
         self._hash_key = hash_key
-        self._memory = Memory[tuple[str, str], str](clock, size=REMEMBERED_MAX, fresh_s=FRESH_S, stale_s=STALE_S)
+        self._identities = identities or NothingWritten()
+        self._memory = Memory[bytes, str](clock, size=REMEMBERED_MAX, fresh_s=FRESH_S, stale_s=STALE_S)
+        self._identities.tell(self._changed)
 
     async def refs(self, source_id: str, upstream_users: Collection[str]) -> dict[str, str]:
         """The user_ref of each, made when new.
@@ -48,15 +67,15 @@ class People:
         one can't be acknowledged, UnknownSource.
         """
         refs, missing = await self._look_up(source_id, upstream_users)
-        unknown = missing.keys() - {name for name, person in missing.items() if person is not None}
-        people: dict[str, Person] = {name: person for name, person in missing.items() if person is not None}
+        people = {name: person for name, person in missing.items() if person is not None}
+        unknown = {name: self.key_of(source_id, name) for name in missing if name not in people}
         if unknown:
-            people |= await self._store.add(source_id, {name: uuid.uuid4().hex for name in unknown})
+            written = await self._identities.current(unknown.values())
+            proposed = {name: written.get(key) or uuid.uuid4().hex for name, key in unknown.items()}
+            people |= await self._store.add(source_id, proposed)
         await self._acknowledge(source_id, {name: p.user_ref for name, p in people.items() if not p.published})
-        for name, person in people.items():
-            self._memory.learn((source_id, name), person.user_ref)
-            refs[name] = person.user_ref
-        return refs
+        self._learn(source_id, people)
+        return refs | {name: person.user_ref for name, person in people.items()}
 
     def key_of(self, source_id: str, upstream_user: str) -> bytes:
         """``identity_key`` under this deployment's key."""
@@ -64,7 +83,7 @@ class People:
 
     def remembered(self, source_id: str, upstream_users: Collection[str]) -> dict[str, str]:
         """The user_ref of those who were met lately: for when nobody else can be asked."""
-        found = {name: self._memory.stale((source_id, name)) for name in upstream_users}
+        found = {name: self._memory.stale(self.key_of(source_id, name)) for name in upstream_users}
         return {name: ref for name, ref in found.items() if ref is not None}
 
     async def known(self, source_id: str, upstream_users: Collection[str]) -> dict[str, str]:
@@ -73,28 +92,58 @@ class People:
         return refs | {name: person.user_ref for name, person in missing.items() if person is not None}
 
     async def _look_up(self, source_id: str, names: Collection[str]) -> tuple[dict[str, str], dict[str, Person | None]]:
-        """Those remembered, and for the others what the table says."""
-        refs = {name: ref for name in names if (ref := self._memory.fresh((source_id, name))) is not None}
+        """Those remembered, and for the others what the table says, brought up to the log."""
+        keys = {name: self.key_of(source_id, name) for name in names}
+        refs = {name: ref for name, key in keys.items() if (ref := self._memory.fresh(key)) is not None}
         asked = [name for name in names if name not in refs]
         if not asked:
             return refs, {}
         try:
-            found = await self._store.find(source_id, asked)
+            found = dict(await self._store.find(source_id, asked))
+            await self._bring_up(source_id, keys, found)
         except DatabaseAway:
-            old = {name: ref for name in asked if (ref := self._memory.stale((source_id, name))) is not None}
+            old = {name: ref for name in asked if (ref := self._memory.stale(keys[name])) is not None}
             if len(old) < len(asked):
                 raise
             return refs | old, {}
         return refs, {name: found.get(name) for name in asked}
 
+    async def _bring_up(self, source_id: str, keys: Mapping[str, bytes], found: dict[str, Person]) -> None:
+        """Where the log says another user_ref than the table, the log is right, and the table is told so."""
+        differing = [
+            name for name, person in found.items() if self._identities.seen(keys[name]) not in (None, person.user_ref)
+        ]
+        if not differing:
+            return
+        # As of now: what was read may be older than the table. What the log has now is never older: a link is
+        # committed in the table when it is in the log.
+        current = await self._identities.current([keys[name] for name in differing])
+        fresh = await self._store.find(source_id, differing)
+        for name in differing:
+            ref, person = current.get(keys[name]), fresh.get(name)
+            if ref is not None and person is not None and person.user_ref != ref:
+                await self._store.correct(source_id, name, ref)
+                person = Person(ref, True)
+            if person is not None:
+                found[name] = person
+
+    def _learn(self, source_id: str, people: Mapping[str, Person]) -> None:
+        for name, person in people.items():
+            self._memory.learn(self.key_of(source_id, name), person.user_ref)
+
+    def _changed(self, key: bytes, user_ref: str | None) -> None:
+        """The log has news of somebody: who is remembered is remembered as of now."""
+        if user_ref is None:
+            self._memory.forget(key)
+        elif self._memory.stale(key) is not None:
+            self._memory.learn(key, user_ref)
+
     async def _acknowledge(self, source_id: str, refs: Mapping[str, str]) -> None:
         if not refs:
             return
-        records: list[Record] = []
-        for name, user_ref in refs.items():
-            key = identity_key(self._hash_key, source_id, name)
-            records.append(Record(IDENTITY_USERS.name, partition_of(key), key, user_ref.encode()))
-        await self._publisher.publish(records)
+        await self._publisher.publish(
+            [identity_record(self._hash_key, source_id, name, user_ref) for name, user_ref in refs.items()]
+        )
         try:
             await self._store.mark_published(source_id, refs.keys())
         except DatabaseAway:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from streams.ingest.door import Door
 from streams.ingest.drain import Drain
+from streams.ingest.identities import KafkaIdentities
 from streams.ingest.media import Media
 from streams.ingest.people import People
 from streams.runtime.clock import Clock, SystemClock
@@ -41,13 +42,16 @@ class Ingest:
             Authenticator(PostgresTokens(self.database), clock),
             at_once_max=max(1, settings.http.requests_at_once_max // 2),
         )
+        self.identities = KafkaIdentities(settings.kafka.client(), clock)
         self.spool = Spool(
             settings.spool_dir, bytes_max=settings.spool.bytes_max, records_max=settings.spool.records_max
         )
         self.door = Door(
             contract=contract,
             publisher=self.publisher,
-            people=People(PostgresPeople(self.database), self.publisher, settings.identity.key(), clock),
+            people=People(
+                PostgresPeople(self.database), self.publisher, settings.identity.key(), clock, self.identities
+            ),
             media=Media(PostgresAliases(self.database), clock),
             sources=PostgresSources(self.database),
             clock=clock,
@@ -61,6 +65,7 @@ class Ingest:
     async def __aenter__(self) -> Self:
         await self._open.enter_async_context(self.database)
         await self._open.enter_async_context(self.publisher)
+        await self._open.enter_async_context(self.identities)
         await self._open.enter_async_context(self.spool)
         await self._open.enter_async_context(_running(self.drain.run()))
         return self

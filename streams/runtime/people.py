@@ -1,4 +1,4 @@
-"""Who is meant: the table of people and the aliases of media, as the door asks them.
+"""Who is meant: the table of people and the aliases of media, as the door asks them; and linking accounts.
 
 The one place where an upstream user id meets a ``user_ref``. Nothing here logs, and errors quote no values.
 """
@@ -12,6 +12,8 @@ from typing import Protocol
 import psycopg
 
 from streams.runtime.database import Connection, Database
+from streams.runtime.errors import Permanent
+from streams.runtime.tokens import SyncConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,10 @@ class PeopleStore(Protocol):
         ...
 
     async def mark_published(self, source_id: str, upstream_users: Collection[str]) -> None: ...
+
+    async def correct(self, source_id: str, upstream_user: str, user_ref: str) -> None:
+        """Give somebody who is known the user_ref that identity.users has for them."""
+        ...
 
 
 class AliasStore(Protocol):
@@ -95,6 +101,17 @@ class PostgresPeople:
                 "UPDATE core.users SET published = true"
                 " WHERE source_id = %s AND upstream_user = ANY(%s) AND NOT published",
                 (source_id, names),
+            )
+
+        await self._database.run(work)
+
+    async def correct(self, source_id: str, upstream_user: str, user_ref: str) -> None:
+        async def work(connection: Connection) -> None:
+            await connection.execute(
+                "UPDATE core.users SET user_ref = %(ref)s, published = true,"
+                " own_ref = nullif(coalesce(own_ref, user_ref), %(ref)s)"
+                " WHERE source_id = %(source)s AND upstream_user = %(user)s",
+                {"ref": user_ref, "source": source_id, "user": upstream_user},
             )
 
         await self._database.run(work)
@@ -182,3 +199,71 @@ async def _people(connection: Connection, source_id: str, names: list[str]) -> d
     by_name = {row[0]: Person(row[1], row[2]) for row in rows}
     asked: Iterable[str] = names
     return {name: found for name in asked if (found := by_name.get(name) or by_ref.get(name))}
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An upstream account as an operator sees it. ``own_ref``: who it was before it was linked; None: it is not."""
+
+    source_id: str
+    upstream_user: str
+    user_ref: str
+    own_ref: str | None
+
+
+def list_accounts(connection: SyncConnection) -> list[Account]:
+    """All accounts, those of one person together."""
+    rows = connection.execute(
+        "SELECT source_id, upstream_user, user_ref, own_ref FROM core.users ORDER BY user_ref, source_id, upstream_user"
+    ).fetchall()
+    return [Account(*row) for row in rows]
+
+
+def find_account(connection: SyncConnection, source_id: str, upstream_user: str) -> Account:
+    """One account, locked until the transaction ends.
+
+    Raises Permanent when there is none, or when its user_ref is not in identity.users yet: the door that is just
+    writing it there would undo what is done here.
+    """
+    row = connection.execute(
+        "SELECT source_id, upstream_user, user_ref, own_ref, published FROM core.users"
+        " WHERE source_id = %s AND upstream_user = %s FOR UPDATE",
+        (source_id, upstream_user),
+    ).fetchone()
+    if row is None:
+        raise Permanent("no such account: 'playhead user list' shows those who have reported", cause="bad_user")
+    if not row[4]:
+        raise Permanent("the account is just being made: try again when its next report is in", cause="bad_user")
+    return Account(*row[:4])
+
+
+def link_account(connection: SyncConnection, account: Account, user_ref: str) -> None:
+    """From now on ``account`` is the person ``user_ref``. Raises Permanent when nobody is, or it is already.
+
+    The caller commits when identity.users has it, and not before: where the two differ, doors believe the log.
+    """
+    known = connection.execute("SELECT 1 FROM core.users WHERE user_ref = %s LIMIT 1", (user_ref,)).fetchone()
+    if known is None:
+        raise Permanent("no such person: 'playhead user list' shows all", cause="bad_user")
+    if account.user_ref == user_ref:
+        raise Permanent("the account is that person already", cause="bad_user")
+    _move(connection, account, user_ref)
+
+
+def unlink_account(connection: SyncConnection, account: Account) -> str:
+    """The account is who it was before it was linked; returns that user_ref. Raises Permanent when it is not linked.
+
+    The caller commits as for ``link_account``.
+    """
+    if account.own_ref is None:
+        raise Permanent("the account is not linked", cause="bad_user")
+    _move(connection, account, account.own_ref)
+    return account.own_ref
+
+
+def _move(connection: SyncConnection, account: Account, user_ref: str) -> None:
+    connection.execute(
+        "UPDATE core.users SET user_ref = %(ref)s, own_ref = nullif(coalesce(own_ref, user_ref), %(ref)s)"
+        " WHERE source_id = %(source)s AND upstream_user = %(user)s",
+        {"ref": user_ref, "source": account.source_id, "user": account.upstream_user},
+    )

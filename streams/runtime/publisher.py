@@ -6,12 +6,14 @@
 
 Any doubt is Unavailable. A record whose caller was told so may still be delivered later (the broker may have
 it already, and only its acknowledgement was lost): callers send it again under the same event id, which makes
-that harmless. While the broker is away one call at a time tries it; the others are refused at once.
+that harmless. While the broker is away, which librdkafka tells before anything is late, one call at a time tries
+it; the others are refused at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -106,6 +108,15 @@ class KafkaPublisher:
         self._line: _Line | None = None
 
     async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+
+        def heard(error: KafkaError) -> None:
+            # From the poll thread. Known before any delivery times out: who comes now need not wait for that.
+            if error.code() == KafkaError._ALL_BROKERS_DOWN:
+                with contextlib.suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(self._circuit.failed)
+
+        self._config["error_cb"] = heard
         self._line = _Line(self._make(self._config))
         return self
 

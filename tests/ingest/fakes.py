@@ -17,6 +17,7 @@ from schemas.topics import IDENTITY_USERS, PLAYBACK_REPORTED
 from streams.ingest.door import Door
 from streams.ingest.drain import Drain
 from streams.ingest.http import ingest_router
+from streams.ingest.identities import Changed
 from streams.ingest.media import Media, MediaFacts
 from streams.ingest.people import People
 from streams.runtime.clock import FakeClock
@@ -93,6 +94,34 @@ class FakePeople:
         for name in upstream_users:
             if (source_id, name) in self.rows:
                 self.rows[source_id, name] = Person(self.rows[source_id, name].user_ref, True)
+
+    async def correct(self, source_id: str, upstream_user: str, user_ref: str) -> None:
+        self.database.ask()
+        if (source_id, upstream_user) in self.rows:
+            self.rows[source_id, upstream_user] = Person(user_ref, True)
+
+
+class FakeIdentities:
+    """identity.users as of now, read from what a FakePublisher was given; ``behind`` shows an older ``seen``."""
+
+    def __init__(self, publisher: FakePublisher) -> None:
+        self._publisher = publisher
+        self.behind: dict[bytes, str] | None = None
+        self.told: list[Changed] = []
+
+    def _all(self) -> dict[bytes, str]:
+        return {record.key: record.value.decode() for record in self._publisher.of(IDENTITY_USERS.name)}
+
+    def seen(self, key: bytes) -> str | None:
+        return (self._all() if self.behind is None else self.behind).get(key)
+
+    async def current(self, keys: Collection[bytes]) -> Mapping[bytes, str]:
+        if self._publisher.away:
+            raise BrokerAway("away")
+        return {key: ref for key, ref in self._all().items() if key in keys}
+
+    def tell(self, changed: Changed) -> None:
+        self.told.append(changed)
 
 
 @dataclass
@@ -191,7 +220,7 @@ class World:
         return Door(
             contract=Contract(SchemaIds(), None, self.clock),
             publisher=self.publisher,
-            people=People(self.people, self.publisher, HASH_KEY, self.clock),
+            people=People(self.people, self.publisher, HASH_KEY, self.clock, FakeIdentities(self.publisher)),
             media=Media(self.aliases, self.clock),
             sources=FakeSources({"home", "jelly"}, self.database),
             clock=self.clock,

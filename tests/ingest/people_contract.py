@@ -54,6 +54,15 @@ class PeopleStoreContract(ABC):
 
         self.run(test)
 
+    def test_who_is_corrected_is_published_and_nobody_else_is_made(self) -> None:
+        async def test(store: PeopleStore, other: PeopleStore) -> None:
+            await store.add("home", {"ana": "a" * 32})
+            await other.correct("home", "ana", "b" * 32)
+            await other.correct("home", "nobody", "c" * 32)
+            assert await store.find("home", ["ana", "nobody"]) == {"ana": Person("b" * 32, True)}
+
+        self.run(test)
+
     def test_a_user_ref_finds_its_person_within_the_source_only(self) -> None:
         async def test(store: PeopleStore, _: PeopleStore) -> None:
             await store.add("home", {"ana": "a" * 32})

@@ -9,15 +9,21 @@ import pytest
 
 from schemas.placement import partition_of
 from schemas.topics import IDENTITY_USERS
-from streams.ingest.people import STALE_S, People, identity_key
+from streams.ingest.people import STALE_S, People, identity_key, identity_record
 from streams.runtime.clock import FakeClock
 from streams.runtime.database import DatabaseAway
+from streams.runtime.people import Person
 from streams.runtime.publisher import BrokerAway, Record
-from tests.ingest.fakes import HASH_KEY, FakePeople, FakePublisher
+from tests.ingest.fakes import HASH_KEY, FakeIdentities, FakePeople, FakePublisher
 
 
-def house(store: FakePeople, publisher: FakePublisher, clock: FakeClock | None = None) -> People:
-    return People(store, publisher, HASH_KEY, clock or FakeClock())
+def house(
+    store: FakePeople,
+    publisher: FakePublisher,
+    clock: FakeClock | None = None,
+    identities: FakeIdentities | None = None,
+) -> People:
+    return People(store, publisher, HASH_KEY, clock or FakeClock(), identities or FakeIdentities(publisher))
 
 
 def test_a_new_person_is_acknowledged_in_identity_users_under_a_keyed_hash() -> None:
@@ -45,12 +51,16 @@ def test_the_hash_depends_on_key_source_and_user() -> None:
 def test_a_person_kafka_did_not_acknowledge_is_not_used_and_is_tried_again() -> None:
     store, publisher = FakePeople({"home"}), FakePublisher()
     people = house(store, publisher)
-    publisher.away = True
+
+    def fail(records: Sequence[Record]) -> None:
+        raise BrokerAway("away")
+
+    publisher.on_publish = fail
     with pytest.raises(BrokerAway):
         asyncio.run(people.refs("home", ["ana"]))
     kept = store.rows["home", "ana"]
     assert not kept.published
-    publisher.away = False
+    publisher.on_publish = lambda records: None
     assert asyncio.run(people.refs("home", ["ana"])) == {"ana": kept.user_ref}
     assert [record.value.decode() for record in publisher.records] == [kept.user_ref]
 
@@ -95,9 +105,75 @@ def test_a_changed_user_ref_is_noticed() -> None:
     store, publisher, clock = FakePeople({"home"}), FakePublisher(), FakeClock()
     people = house(store, publisher, clock)
     refs = asyncio.run(people.refs("home", ["ana", "ben"]))
-    store.rows["home", "ana"] = store.rows["home", "ben"]  # an operator linked the two accounts
+    link(store, publisher, "ana", refs["ben"])
     clock.advance(60_000)
     assert asyncio.run(people.refs("home", ["ana"])) == {"ana": refs["ben"]}
+
+
+def link(store: FakePeople, publisher: FakePublisher, name: str, user_ref: str) -> Record:
+    """As the command does it: in the log, then in the table."""
+    record = identity_record(HASH_KEY, "home", name, user_ref)
+    publisher.records.append(record)
+    store.rows["home", name] = Person(user_ref, True)
+    return record
+
+
+def test_news_of_a_link_reaches_who_is_remembered_at_once_and_makes_nobody_remembered() -> None:
+    store, publisher = FakePeople({"home"}), FakePublisher()
+    identities = FakeIdentities(publisher)
+    people = house(store, publisher, identities=identities)
+    refs = asyncio.run(people.refs("home", ["ana", "ben"]))
+    record = link(store, publisher, "ana", refs["ben"])
+    for told in identities.told:
+        told(record.key, record.value.decode())
+        told(identity_key(HASH_KEY, "home", "cleo"), "c" * 32)
+    asked = store.database.calls
+    assert asyncio.run(people.refs("home", ["ana"])) == {"ana": refs["ben"]}
+    assert store.database.calls == asked
+    assert people.remembered("home", ["cleo"]) == {}
+    for told in identities.told:
+        told(record.key, None)
+    assert people.remembered("home", ["ana", "ben"]) == {"ben": refs["ben"]}
+
+
+def test_a_table_restored_to_before_somebody_was_met_gives_them_the_user_ref_they_had() -> None:
+    store, publisher = FakePeople({"home"}), FakePublisher()
+    refs = asyncio.run(house(store, publisher).refs("home", ["ana", "ben"]))
+    del store.rows["home", "ana"]
+    again = asyncio.run(house(store, publisher).refs("home", ["ana", "ben", "cleo"]))
+    assert {name: again[name] for name in refs} == refs
+    assert again["cleo"] not in refs.values()
+    assert store.rows["home", "ana"].user_ref == refs["ana"]
+
+
+def test_somebody_the_table_has_lost_is_not_made_anew_while_the_log_cannot_be_read() -> None:
+    store, publisher = FakePeople({"home"}), FakePublisher()
+    asyncio.run(house(store, publisher).refs("home", ["ana"]))
+    store.rows.clear()
+    publisher.away = True
+    with pytest.raises(BrokerAway):
+        asyncio.run(house(store, publisher).refs("home", ["ana"]))
+    assert store.rows == {}
+
+
+def test_a_table_restored_to_before_a_link_is_brought_up_to_the_log() -> None:
+    store, publisher = FakePeople({"home"}), FakePublisher()
+    refs = asyncio.run(house(store, publisher).refs("home", ["ana", "ben"]))
+    before = dict(store.rows)
+    link(store, publisher, "ana", refs["ben"])
+    store.rows = before
+    assert asyncio.run(house(store, publisher).refs("home", ["ana"])) == {"ana": refs["ben"]}
+    assert store.rows["home", "ana"] == Person(refs["ben"], True)
+
+
+def test_a_door_that_has_read_less_than_the_table_knows_does_not_undo_a_link() -> None:
+    store, publisher = FakePeople({"home"}), FakePublisher()
+    refs = asyncio.run(house(store, publisher).refs("home", ["ana", "ben"]))
+    identities = FakeIdentities(publisher)
+    identities.behind = {identity_key(HASH_KEY, "home", name): ref for name, ref in refs.items()}
+    link(store, publisher, "ana", refs["ben"])
+    assert asyncio.run(house(store, publisher, identities=identities).refs("home", ["ana"])) == {"ana": refs["ben"]}
+    assert store.rows["home", "ana"] == Person(refs["ben"], True)
 
 
 def test_asking_for_the_known_makes_nobody() -> None:

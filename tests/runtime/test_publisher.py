@@ -281,3 +281,28 @@ def test_the_probe_tells_whether_a_broker_answers() -> None:
             await bench.publisher.probe()
 
     bench.run(scene)
+
+
+def test_that_no_broker_can_be_reached_is_known_before_anything_is_late() -> None:
+    made: list[FakeProducer] = []
+
+    def make(config: dict[str, Any]) -> Any:
+        made.append(FakeProducer(config))
+        return made[-1]
+
+    async def scene() -> None:
+        clock = FakeClock()
+        async with KafkaPublisher({}, timeout_s=60, make=make, clock=clock) as publisher:
+            heard = made[0].config["error_cb"]
+            heard(KafkaError(KafkaError._TRANSPORT))
+            await asyncio.sleep(0)
+            assert len(await publisher.publish([RECORD])) == 1
+            heard(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+            await asyncio.sleep(0)
+            with pytest.raises(BrokerAway):
+                await publisher.publish([RECORD])
+            clock.advance(1_000)
+            assert len(await publisher.publish([RECORD])) == 1
+            assert len(await publisher.publish([RECORD])) == 1
+
+    asyncio.run(scene())

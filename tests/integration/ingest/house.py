@@ -62,6 +62,7 @@ def settings_of(
     *,
     timeout_s: float = 5.0,
     spool_records_max: int = 10_000,
+    hash_key: str | None = None,
 ) -> Settings:
     """Settings of a door; the PostgreSQL user of ``conninfo`` is put in by ``open_ingest``."""
     password = SecretStr(secrets.token_hex(16))
@@ -71,7 +72,7 @@ def settings_of(
         postgres=PostgresSettings(
             host=conninfo["host"], port=conninfo["port"], database=conninfo["dbname"], door_password=password
         ),
-        identity=IdentitySettings(hash_key=SecretStr(secrets.token_hex(16))),
+        identity=IdentitySettings(hash_key=SecretStr(hash_key or secrets.token_hex(16))),
         http=HttpSettings(publish_timeout_s=timeout_s),
         spool=SpoolSettings(records_max=spool_records_max),
     )
@@ -88,14 +89,18 @@ class House:
         *,
         timeout_s: float = 5.0,
         spool_records_max: int = 10_000,
+        hash_key: str | None = None,
     ) -> None:
-        settings = settings_of(bootstrap, conninfo, folder, timeout_s=timeout_s, spool_records_max=spool_records_max)
+        settings = settings_of(
+            bootstrap, conninfo, folder, timeout_s=timeout_s, spool_records_max=spool_records_max, hash_key=hash_key
+        )
 
         class AsTester(PostgresSettings):
             def conninfo(self, role: str) -> dict[str, Any]:
                 return dict(conninfo)
 
         settings = settings.model_copy(update={"postgres": AsTester(**settings.postgres.model_dump())})
+        self.settings = settings
         self.ingest = Ingest(settings, Contract.of(settings))
         self.database: DoorDatabase = self.ingest.database
         self.app: FastAPI = build_app("test", checks=self.ingest.checks, limits=Limits(64))
