@@ -70,6 +70,16 @@ def parse(
     return [guarded(_single, payload)]
 
 
+def session(entry: Fields) -> Result:
+    """One listening session's last word, as the API lists it. Raises Refuse."""
+    return _session(entry, Fields(None))
+
+
+def progress(entry: Fields) -> Result:
+    """One media progress object. Raises Refuse."""
+    return _progress(entry)
+
+
 def _all(entries: object, parse_one: Callable[..., Result], *more: Fields) -> list[Result]:
     """Each entry on its own: one bad one is one rejection. No entries are one Ignored."""
     if not isinstance(entries, list):
