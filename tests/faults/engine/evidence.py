@@ -175,15 +175,21 @@ def _cause(message: Message, roles: Mapping[str, str], number: int) -> tuple[Pla
 
 
 def read_copy(path: Path, roles: Mapping[str, str]) -> Copy | None:
-    """Read a store that nobody has open; None when it holds nothing yet."""
+    """Read a store that nobody has open; None when it holds nothing yet, or was damaged and not opened since."""
     from streams.engine.store import STATE_KEY, StoreState
 
     options: Any = Options(raw_mode=True)
-    database: Any = Rdict(str(path), options, access_type=AccessType.read_only(False))
     try:
-        rows: dict[bytes, bytes] = dict(database.items())
-    finally:
-        database.close()
+        database: Any = Rdict(str(path), options, access_type=AccessType.read_only(False))
+        try:
+            rows: dict[bytes, bytes] = dict(database.items())
+        finally:
+            database.close()
+    except Exception as error:
+        # rocksdict raises bare Exception. Whoever had the partition last has a copy that can be read.
+        if not str(error).startswith("Corruption"):
+            raise
+        return None
     raw = rows.pop(STATE_KEY, None)
     if raw is None:
         return None
