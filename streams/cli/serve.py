@@ -67,6 +67,7 @@ def application(settings: Settings) -> FastAPI:
     from streams.runtime.clock import SystemClock
     from streams.runtime.contract import Contract
     from streams.runtime.database import Database
+    from streams.runtime.edge import Limits
     from streams.runtime.people import PostgresAliases, PostgresPeople
     from streams.runtime.web import build_app
 
@@ -82,6 +83,10 @@ def application(settings: Settings) -> FastAPI:
     app = build_app(
         "Playhead",
         lifespan=lifespan,
+        limits=Limits(
+            requests_at_once_max=settings.http.requests_at_once_max,
+            per_address_s=settings.http.requests_per_address_s,
+        ),
         checks={**ingest.checks, "read models": read.probe},
         description="Media libraries and playback positions, right on every device.",
     )

@@ -48,6 +48,25 @@ def list_(as_json: Json = False) -> None:
         emit_table(columns, [tuple(entry.values()) for entry in found])
 
 
+@app.command(epilog="Examples:  playhead token rotate 1f0c2a9b  ·  playhead token rotate 1f0c2a9b --grace-s 0")
+def rotate(
+    token_id: str = typer.Argument(help="As shown by 'playhead token list'."),
+    grace_s: int = typer.Option(24 * 3600, help="How long the old one goes on, seconds; 0: it ends now."),
+    as_json: Json = False,
+) -> None:
+    """Make a new token in place of another, valid at once; the old one goes on for a while. It is shown this once."""
+    from streams.cli.admin import door_connection
+    from streams.runtime.settings import Settings
+    from streams.runtime.tokens import rotate_token
+
+    with door_connection(Settings.load()) as connection:
+        token = rotate_token(connection, token_id, grace_s)
+    if as_json:
+        emit_json({"token": token, "grace_s": grace_s})
+    else:
+        typer.echo(token)
+
+
 @app.command(epilog="Example:  playhead token revoke 1f0c2a9b")
 def revoke(token_id: str = typer.Argument(help="As shown by 'playhead token list'."), as_json: Json = False) -> None:
     """Make a token worthless, within 15 s everywhere."""

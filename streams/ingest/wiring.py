@@ -18,6 +18,7 @@ from streams.runtime.database import Database
 from streams.runtime.failpoints import Failpoint, disarmed
 from streams.runtime.people import PostgresAliases, PostgresPeople, PostgresSources
 from streams.runtime.publisher import KafkaPublisher
+from streams.runtime.rates import Rates
 from streams.runtime.settings import Settings
 from streams.runtime.spool import Spool
 from streams.runtime.tokens import Authenticator, PostgresTokens
@@ -41,6 +42,7 @@ class Ingest:
         self.guard = Guard(
             Authenticator(PostgresTokens(self.database), clock),
             at_once_max=max(1, settings.http.requests_at_once_max // 2),
+            rates=Rates(clock, settings.http.requests_per_token_s),
         )
         self.identities = KafkaIdentities(settings.kafka.client(), clock)
         self.spool = Spool(

@@ -1,6 +1,7 @@
 """The outermost layer of HTTP, in plain ASGI: limits before work, one line in the log after it.
 
-    size and encoding → places at once → correlation id → the application → headers, metrics, access line
+    rate of the address → size and encoding → places at once → correlation id → the application
+                                                                   → headers, metrics, access line
                                          body counted as it comes, with a deadline
 
 The access line names the route as declared (``/hooks/{format}/{token}``), never the path as asked for.
@@ -20,8 +21,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schemas.limits import BODY_BYTES_MAX
 from streams.runtime import logs, metrics
+from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.errors import Unavailable
 from streams.runtime.problems import Problem, response_of, unavailable, unexpected
+from streams.runtime.rates import Rates, network_of
 
 CORRELATION_HEADER = "X-Correlation-Id"
 HEALTH_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -39,9 +42,11 @@ _log = logs.get("playhead.access")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """``requests_at_once_max``: more are answered 503 at once, so that what is under way stays quick."""
+    """``requests_at_once_max``: more are answered 503 at once, so that what is under way stays quick.
+    ``per_address_s``: requests a second of one address, more are answered 429; 0: no limit."""
 
     requests_at_once_max: int = 256
+    per_address_s: float = 0.0
     body_bytes_max: int = BODY_BYTES_MAX
     body_timeout_s: float = BODY_TIMEOUT_S
 
@@ -49,9 +54,10 @@ class Limits:
 class Edge:
     """ASGI middleware; put it outside of everything else."""
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, limits: Limits, clock: Clock | None = None) -> None:
         self._app = app
         self._limits = limits
+        self._rates = Rates(clock or SystemClock(), limits.per_address_s)
         self._at_once = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,7 +77,7 @@ class Edge:
                 _account(scope, answer.status, time.monotonic() - started)
 
     async def _within_limits(self, scope: Scope, headers: Headers, receive: Receive, answer: _Answer) -> None:
-        problem = self._refusal(headers)
+        problem = self._too_many(scope) or self._refusal(headers)
         if problem is not None:
             await response_of(problem)(scope, receive, answer)
             return
@@ -87,6 +93,12 @@ class Edge:
             await self._run(scope, receive, answer)
         finally:
             self._at_once -= 1
+
+    def _too_many(self, scope: Scope) -> Problem | None:
+        client = scope.get("client")
+        if client is None or scope["path"] in HEALTH_PATHS:
+            return None
+        return too_many(self._rates.take(network_of(client[0])), "address")
 
     def _refusal(self, headers: Headers) -> Problem | None:
         if headers.get("content-encoding", "identity").strip().lower() not in {"", "identity"}:
@@ -134,6 +146,14 @@ class Edge:
             return message
 
         return counted
+
+
+def too_many(wait_s: int, of: str) -> Problem | None:
+    """The 429 of a sender who has to wait ``wait_s`` seconds, counted; None for 0."""
+    if not wait_s:
+        return None
+    metrics.LIMITED.labels(of).inc()
+    return Problem(429, "too_many_requests", f"Too many requests of this {of}.", headers={"Retry-After": str(wait_s)})
 
 
 class Busy(Unavailable):

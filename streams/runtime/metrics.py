@@ -32,6 +32,7 @@ HOOKS_IGNORED = _counter("hooks_ignored", "Webhook calls without playback or lib
 UNKNOWN_FIELDS = _counter("unknown_fields", "Fields in payloads that no parser knows; they are tolerated.", ("format",))
 REQUEST_SECONDS = _histogram("request_seconds", "Time to answer an HTTP request.", ("route", "status"))
 PUBLISH_SECONDS = _histogram("publish_seconds", "Time from hand-over to acknowledgement of a produced record.")
+LIMITED = _counter("limited", "Requests answered 429, by what sent too many.", ("of",))
 SPOOLED = _counter("spooled", "Reports accepted into the local spool: Kafka or PostgreSQL was away.")
 SPOOL_DRAINED = _counter("spool_drained", "Reports that went from the spool to Kafka.")
 SPOOL_RECORDS = _gauge("spool_records", "Reports in the spool of this process.")
@@ -68,6 +69,9 @@ OUTBOX_ROWS = _gauge("outbox_rows", "Invalidations waiting to be published.")
 INVALIDATIONS = _counter("invalidations", "Invalidations published.")
 INVALIDATIONS_COALESCED = _counter("invalidations_coalesced", "Outbox rows covered by a newer one of the same key.")
 INVALIDATION_LAG_SECONDS = _histogram("invalidation_lag_seconds", "Row committed to invalidation acknowledged.")
+POLLS = _counter("polls", "Polls of media servers by kind, and what went wrong (or none).", ("kind", "cause"))
+POLL_UNUSABLE = _counter("poll_unusable", "Entries of polled lists that could not be reports.", ("kind",))
+POLL_SECONDS = _histogram("poll_seconds", "Time of one poll of one source.", ("kind",))
 CRASHES = _counter("crashes", "Roles that ended unexpectedly and were started again.", ("role",))
 
 

@@ -136,6 +136,10 @@ class HttpSettings(_Section):
     host: str = Field("127.0.0.1", description="Address serve listens on.")
     port: int = Field(8420, ge=0, le=65535, description="0: a free one.")
     requests_at_once_max: int = Field(256, ge=1, description="More are answered 503.")
+    requests_per_token_s: float = Field(500.0, ge=0, description="More are answered 429; 0: no limit.")
+    requests_per_address_s: float = Field(
+        1_000.0, ge=0, description="The same for one address; behind a proxy all have its address."
+    )
     publish_timeout_s: float = Field(5.0, gt=0, le=60, description="Then a report goes to the spool.")
 
 

@@ -2,7 +2,8 @@
 
 A token is ``ph_`` and 256 random bits; being random, it needs no slow hash. What is looked up is the hash, so
 no comparison depends on the secret. A missing, malformed, unknown or revoked token takes one path to one
-answer. A revoked token stops within TTL_S; with the database away, a token seen lately goes on for STALE_S.
+answer. A revoked token stops within TTL_S; with the database away, a token seen lately goes on for STALE_S. One
+that was rotated stops when its grace is over: its time of revocation lies ahead until then.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ from streams.runtime.memory import Memory
 
 TTL_S = 15.0
 UNKNOWN_TTL_S = 5.0
-STALE_S = 300.0
+# Nobody can revoke a token while the database is away, so what counted when it went counts until it is back.
+STALE_S = 24 * 3600.0
 CACHED_MAX = 10_000
 PREFIX = "ph_"
 SOURCE_KINDS = ("native", "jellyfin", "plex", "emby", "audiobookshelf", "subsonic", "listenbrainz", "files")
 _FORM = re.compile(r"ph_[A-Za-z0-9_-]{43}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _ID_BYTES = 6
+GRACE_S_MAX = 30 * 24 * 3600
 
 
 class Scope(StrEnum):
@@ -80,7 +83,7 @@ class PostgresTokens:
         async def ask(connection: Connection) -> Principal | None:
             cursor = await connection.execute(
                 "SELECT token_id, source_id, scopes, user_ref FROM core.tokens"
-                " WHERE token_hash = %s AND revoked_at IS NULL",
+                " WHERE token_hash = %s AND (revoked_at IS NULL OR revoked_at > now())",
                 (token_hash,),
             )
             row = await cursor.fetchone()
@@ -199,19 +202,44 @@ def create_token(
                 "same source",
                 cause="bad_user",
             )
+    return _insert(connection, source_id, wanted, user_ref, label)
+
+
+def _insert(
+    connection: SyncConnection, source_id: str | None, scopes: list[str], user_ref: str | None, label: str
+) -> str:
     token = PREFIX + secrets.token_urlsafe(32)
     connection.execute(
         "INSERT INTO core.tokens (token_hash, token_id, source_id, scopes, user_ref, label)"
         " VALUES (%s, %s, %s, %s, %s, %s)",
-        (hash_of(token), secrets.token_hex(_ID_BYTES), source_id, wanted, user_ref, label),
+        (hash_of(token), secrets.token_hex(_ID_BYTES), source_id, scopes, user_ref, label),
     )
     return token
+
+
+def rotate_token(connection: SyncConnection, token_id: str, grace_s: int) -> str:
+    """Make a token for the same source, scopes and person, valid at once; the old one goes on for ``grace_s``.
+
+    The caller commits. Raises Permanent for a grace that is negative or over GRACE_S_MAX, and when there is no such
+    token or it was revoked or rotated before.
+    """
+    if not 0 <= grace_s <= GRACE_S_MAX:
+        raise Permanent("the grace is 0 seconds to 30 days", cause="bad_grace")
+    row = connection.execute(
+        "UPDATE core.tokens SET revoked_at = now() + make_interval(secs => %s)"
+        " WHERE token_id = %s AND revoked_at IS NULL RETURNING source_id, scopes, user_ref, label",
+        (grace_s, token_id),
+    ).fetchone()
+    if row is None:
+        raise Permanent("no such token, or it was revoked or rotated before", cause="bad_token")
+    return _insert(connection, *row)
 
 
 def revoke_token(connection: SyncConnection, token_id: str) -> bool:
     """Doors stop taking it within TTL_S. False when there is no such token, or it was revoked before."""
     done = connection.execute(
-        "UPDATE core.tokens SET revoked_at = now() WHERE token_id = %s AND revoked_at IS NULL", (token_id,)
+        "UPDATE core.tokens SET revoked_at = now() WHERE token_id = %s AND (revoked_at IS NULL OR revoked_at > now())",
+        (token_id,),
     )
     return done.rowcount == 1
 

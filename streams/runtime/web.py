@@ -13,9 +13,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import JSONResponse, Response
 
 from streams.runtime import logs, metrics, problems
-from streams.runtime.edge import Edge, Limits
+from streams.runtime.edge import Edge, Limits, too_many
 from streams.runtime.errors import Unavailable
 from streams.runtime.problems import Problem
+from streams.runtime.rates import Rates
 from streams.runtime.tokens import Authenticator, Principal, Scope
 
 CHECK_TIMEOUT_S = 3.0
@@ -118,11 +119,12 @@ class Guard:
     """Who may call: ``Depends(guard(Scope.READ))`` gives the Principal or ends the request.
 
     401 for anything but a valid token, 403 for a valid one without the scope, 503 when nobody can tell, 429
-    when one token has ``at_once_max`` requests under way.
+    when one token has ``at_once_max`` requests under way or sends more than ``rates`` allow it.
     """
 
-    def __init__(self, authenticator: Authenticator, *, at_once_max: int = 64) -> None:
+    def __init__(self, authenticator: Authenticator, *, at_once_max: int = 64, rates: Rates | None = None) -> None:
         self.authenticator = authenticator
+        self._rates = rates
         self._at_once_max = at_once_max
         self._at_once: Counter[str] = Counter()
 
@@ -143,10 +145,10 @@ class Guard:
             request.state.principal = found
             if not found.may(wanted):
                 raise Problem(403, "forbidden", f"This token lacks the scope {wanted.value}.")
-            if self._at_once[found.token_id] >= self._at_once_max:
-                raise Problem(
-                    429, "too_many_requests", "Too many requests of this token at once.", headers={"Retry-After": "1"}
-                )
+            at_once = self._at_once[found.token_id] >= self._at_once_max
+            wait_s = 1 if at_once else self._rates.take(found.token_id) if self._rates is not None else 0
+            if (problem := too_many(wait_s, "token")) is not None:
+                raise problem
             self._at_once[found.token_id] += 1
             try:
                 yield found
@@ -182,7 +184,7 @@ PROBLEM_RESPONSES: Mapping[int | str, dict[str, Any]] = {
         413: "Over a limit of size or number.",
         415: "A content type or encoding that is not taken.",
         422: "Nothing in the request can be used.",
-        429: "Too many requests at once.",
+        429: "Too many requests of this token or address; Retry-After says when.",
         503: "A service it needs is away: nothing was accepted for sure, send it again after Retry-After seconds.",
     }.items()
 }

@@ -18,6 +18,7 @@ from streams.runtime import logs
 from streams.runtime.clock import FakeClock
 from streams.runtime.edge import Limits
 from streams.runtime.errors import Permanent, Unavailable
+from streams.runtime.rates import Rates
 from streams.runtime.tokens import Authenticator, Principal, Scope, hash_of
 from streams.runtime.web import Check, Guard, build_app, correlation_id
 from tests.ingest.fakes import FakeTokens, token
@@ -314,3 +315,52 @@ def test_pages_that_load_scripts_from_elsewhere_are_off_and_the_description_is_t
     assert call(made, "GET", "/docs").status_code == 404
     assert call(made, "GET", "/redoc").status_code == 404
     assert call(made, "GET", "/openapi.json").json()["openapi"].startswith("3.")
+
+
+def test_an_address_that_sends_too_much_gets_429_with_retry_after_and_health_still_answers() -> None:
+    made = app(Limits(per_address_s=0.01))
+
+    async def ask(address: str, path: str = "/number/1") -> httpx.Response:
+        transport = httpx.ASGITransport(made, client=(address, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://web") as client:
+            return await client.get(path)
+
+    async def scene() -> list[httpx.Response]:
+        return [
+            await ask("192.0.2.1"),
+            await ask("192.0.2.1"),
+            await ask("192.0.2.2"),
+            await ask("2001:db8::1"),
+            await ask("2001:db8::2"),
+            await ask("192.0.2.1", "/healthz"),
+        ]
+
+    answers = asyncio.run(scene())
+    assert [answer.status_code for answer in answers] == [200, 429, 200, 200, 429, 200]
+    assert int(answers[1].headers["Retry-After"]) >= 1
+    assert answers[1].headers["content-type"] == "application/problem+json"
+    assert "192.0.2.1" not in answers[1].text
+
+
+def test_a_token_that_sends_too_much_gets_429_and_the_others_go_on() -> None:
+    store = FakeTokens()
+    for letter in "ab":
+        store.rows[hash_of(token(letter))] = Principal(letter, "home", frozenset({Scope.REPORT}))
+    clock = FakeClock()
+    guard = Guard(Authenticator(store, clock), rates=Rates(clock, 0.5))
+    made = build_app("test")
+
+    holder = Depends(guard(Scope.REPORT))
+
+    @made.get("/mine")
+    async def mine(principal: Principal = holder) -> str:
+        return principal.token_id
+
+    def ask(letter: str) -> httpx.Response:
+        return call(made, "GET", "/mine", headers={"Authorization": f"Bearer {token(letter)}"})
+
+    answers = [ask("a"), ask("a"), ask("b")]
+    assert [answer.status_code for answer in answers] == [200, 429, 200]
+    assert answers[1].headers["Retry-After"] == "2"
+    clock.advance(2_000)
+    assert ask("a").status_code == 200

@@ -23,6 +23,7 @@ from streams.runtime.tokens import (
     list_sources,
     list_tokens,
     revoke_token,
+    rotate_token,
 )
 from tests.ingest.people_contract import AliasStoreContract, PeopleStoreContract
 from tests.integration.ingest.house import conninfo_of
@@ -92,6 +93,34 @@ class TestTokens(_OnPostgres):
                 await authenticator.authenticate(token)
 
         self.with_two(scene)
+
+    def test_a_rotated_token_goes_on_for_its_grace_beside_the_new_one_and_then_is_nobody(
+        self, connection: psycopg.Connection[Any]
+    ) -> None:
+        connection.execute(
+            "INSERT INTO core.users (source_id, upstream_user, user_ref) VALUES ('home', 'ana', %s)", ("u" * 32,)
+        )
+        old = create_token(connection, "home", ["report"], "u" * 32, "phone")
+        holder = self.ask(old)
+        new = rotate_token(connection, holder.token_id, 3_600)
+        fresh = self.ask(new)
+        assert self.ask(old) == holder
+        assert (fresh.source_id, fresh.scopes, fresh.user_ref) == (holder.source_id, holder.scopes, holder.user_ref)
+        assert fresh.token_id != holder.token_id
+        with pytest.raises(Permanent):
+            rotate_token(connection, holder.token_id, 60)
+        # An operator need not wait for the end of the grace.
+        assert revoke_token(connection, holder.token_id)
+        with pytest.raises(Unauthenticated):
+            self.ask(old)
+        newest = rotate_token(connection, fresh.token_id, 0)
+        with pytest.raises(Unauthenticated):
+            self.ask(new)
+        assert self.ask(newest).source_id == "home"
+        for token_id, grace_s in (("nobody", 60), (self.ask(newest).token_id, -1), (self.ask(newest).token_id, 2**40)):
+            with pytest.raises(Permanent):
+                rotate_token(connection, token_id, grace_s)
+        assert self.ask(newest).source_id == "home"
 
     def test_the_table_holds_no_token(self, connection: psycopg.Connection[Any]) -> None:
         token = create_token(connection, "home", ["report"])
