@@ -25,6 +25,7 @@ from .errors import (
 from .ports import FAILPOINTS, DeadLetterPort, Failpoint, MetricsPort, NoMetrics, Output
 from .position import SOURCE_POSITION, SourcePosition
 from .topics import ensure_changelogs
+from .versions import Versioned
 
 if TYPE_CHECKING:
     from .app import App, changelog_topics
@@ -54,6 +55,7 @@ __all__ = [
     "Refused",
     "SourcePosition",
     "Table",
+    "Versioned",
     "changelog_topics",
     "ensure_changelogs",
     "run_together",

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import types
 import typing
+from dataclasses import field, fields, make_dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from schemas.codec.compiled import by_fastavro
+from schemas.codec.plan import Coded
 from streams.agents import state as rows
+from streams.agents.state.plan import PLAN, ROW
 from streams.domain import state as domain
 from streams.domain.playback import decide
 from streams.domain.reading import read_report
@@ -81,6 +85,53 @@ def test_given_a_damaged_row_it_is_never_taken_for_a_state() -> None:
     for damaged in (row[:-1], row + b"\0"):
         with pytest.raises((ValueError, EOFError, IndexError)):
             rows.decode(damaged)
+
+
+#: The state of a build to come, with one more field.
+Later: Any = make_dataclass(
+    "Later",
+    [
+        *((known.name, known.type, field(default=known.default)) for known in fields(State)),
+        ("rewatched", int, field(default=0)),
+    ],
+    frozen=True,
+    slots=True,
+    kw_only=True,
+)
+
+
+def test_given_a_row_of_this_version_a_later_build_upgrades_it_and_this_one_refuses_its_rows() -> None:
+    (coded,) = PLAN.coded
+    schema = json.loads(coded.writers[rows.VERSION])
+    schema["fields"].append({"name": "rewatched", "type": "long", "default": 0})
+    later = Coded(
+        name=ROW,
+        writers={**coded.writers, rows.VERSION + 1: json.dumps(schema)},
+        writes=rows.VERSION + 1,
+        classes={**coded.classes, ROW: Later},
+    )
+    coders = by_fastavro(replace(PLAN, coded=(later,)))
+    golden = [golden for golden in GOLDEN if golden.parent.name == f"v{rows.VERSION}"]
+    assert golden
+    for path in golden:
+        row = bytes.fromhex(path.read_text("ascii"))
+        known = rows.decode(row)
+        upgraded = coders.decode[ROW, rows.VERSION](row, 1)
+        assert upgraded == Later(**{name: getattr(known, name) for name in State.__dataclass_fields__})
+        written = coders.encode[ROW](upgraded, bytes((rows.VERSION + 1,)))
+        with pytest.raises(rows.UnknownStateVersion, match="Upgrade Playhead"):
+            rows.decode(written)
+
+
+def test_given_a_row_it_is_readable_as_json_by_the_names_of_its_fields() -> None:
+    for state in states()[:50]:
+        shown = json.loads(json.dumps(rows.readable(rows.encode(state))))
+        assert list(shown) == list(State.__dataclass_fields__)
+        assert shown["position_ms"] == state.position_ms
+        assert [session["key"] for session in shown["sessions"]] == [session.key for session in state.sessions]
+        orders = [session.position_order for session in state.sessions if session.position_order is not None]
+        read = [session["position_order"] for session in shown["sessions"] if session["position_order"] is not None]
+        assert read == [{"sequence": order.sequence, "event_time": order.event_time} for order in orders]
 
 
 def _fields(kind: Any, seen: set[str]) -> list[dict[str, Any]]:
