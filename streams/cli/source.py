@@ -8,42 +8,71 @@ from streams.cli.output import Json, emit_json, emit_table
 
 app = typer.Typer(no_args_is_help=True, help="Media servers and apps that may send reports.")
 
-_HOOKS = ("jellyfin", "plex", "emby", "audiobookshelf")
-
 
 @app.command(
-    epilog="Examples:  playhead source add jellyfin shelf  ·  playhead source add native home --name 'Living room'"
+    epilog="Examples:  playhead source add jellyfin shelf --url https://playhead.example  ·  "
+    "playhead source add listenbrainz scrobbles --user ana  ·  playhead source add native home"
 )
 def add(
     kind: str = typer.Argument(help="native, jellyfin, plex, emby, audiobookshelf, subsonic, listenbrainz or files."),
     source_id: str = typer.Argument(help="Its short name: lower-case letters, digits, dots and dashes."),
     name: str = typer.Option("", help="What people see; the id when not given."),
+    url: str = typer.Option("", help="Where the server reaches this door; the address serve listens on by default."),
+    user: str = typer.Option("", help="The one person its token is for; needed for listenbrainz, which names none."),
     as_json: Json = False,
 ) -> None:
-    """Make a source and a token for it, and print what to enter there. The token is shown this once."""
-    from streams.cli.admin import door_connection
+    """Make a source and a token for it, and print what to paste into that server's pages. It is shown this once."""
+    from streams.cli.admin import identified_connection
+    from streams.cli.pasting import pasting
+    from streams.runtime.people import make_account
     from streams.runtime.settings import Settings
     from streams.runtime.tokens import create_source, create_token
 
+    if kind == "listenbrainz" and not user:
+        raise typer.BadParameter("ListenBrainz submissions name nobody: say whose they are", param_hint="--user")
     settings = Settings.load()
-    with door_connection(settings) as connection:
+    with identified_connection(settings) as (connection, publish):
         made = create_source(connection, source_id, kind, name or source_id)
-        token = create_token(connection, source_id, ["report", "read"], None, f"of source {source_id}")
-    base = f"http://{settings.http.host}:{settings.http.port}"
-    hook = f"{base}/hooks/{kind}/{token}" if kind in _HOOKS else None
+        user_ref = None
+        if user:
+            user_ref = make_account(connection, source_id, user)
+            publish(source_id, user, user_ref)
+        token = create_token(connection, source_id, ["report", "read"], user_ref, f"of source {source_id}")
+    base = (url or f"http://{_bracketed(settings.http.host)}:{settings.http.port}").rstrip("/")
+    paste = pasting(kind, base, token)
     if as_json:
-        emit_json({"source": source_id, "created": made, "token": token, "hook": hook})
+        header = dict([paste.header]) if paste.header else None
+        emit_json(
+            {
+                "source": source_id,
+                "created": made,
+                "user_ref": user_ref,
+                "token": token,
+                "address": paste.address,
+                "header": header,
+                "template": paste.template,
+                "steps": paste.steps,
+            }
+        )
         return
     typer.echo(
         f"source {source_id} ({kind}) "
         + ("created" if made else "is there already and has one more token; 'playhead token list' shows the others")
     )
-    if hook is not None:
-        typer.echo(f"enter this address on the server's webhook page:\n  {hook}")
-    elif kind == "listenbrainz":
-        typer.echo(f"set the server's ListenBrainz address to {base}/1 and its token to\n  {token}")
-    else:
-        typer.echo(f"send reports to {base}/v1/playback with the header\n  Authorization: Bearer {token}")
+    for number, step in enumerate(paste.steps, 1):
+        typer.echo(f"{number}. {step}")
+    if paste.address:
+        typer.echo(f"\naddress:\n  {paste.address}")
+    if paste.header:
+        typer.echo(f"header:\n  {': '.join(paste.header)}")
+    if paste.template:
+        typer.echo(f"template:\n{paste.template}")
+    if paste.address and not url:
+        typer.echo("\nIf the server is on another machine, put its way to here in place of the address: --url")
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 @app.command(name="list", epilog="Example:  playhead source list --json")

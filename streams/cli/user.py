@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
 import typer
 
 from streams.cli.output import Json, emit_json, emit_table
-
-if TYPE_CHECKING:
-    from streams.runtime.settings import Settings
-    from streams.runtime.tokens import SyncConnection
 
 app = typer.Typer(no_args_is_help=True, help="People, and which accounts are whose.")
 
@@ -50,11 +42,12 @@ def link(
 
     What it played before stays with its former person, and comes back with 'playhead user unlink'.
     """
+    from streams.cli.admin import identified_connection
     from streams.runtime.people import find_account, link_account
     from streams.runtime.settings import Settings
 
     settings = Settings.load()
-    with _changing(settings) as (connection, publish):
+    with identified_connection(settings) as (connection, publish):
         its = find_account(connection, source_id, account)
         other, slash, name = person.partition("/")
         user_ref = find_account(connection, other, name).user_ref if slash else person
@@ -76,11 +69,12 @@ def unlink(
 
     What it played while it was linked stays with the other person.
     """
+    from streams.cli.admin import identified_connection
     from streams.runtime.people import find_account, unlink_account
     from streams.runtime.settings import Settings
 
     settings = Settings.load()
-    with _changing(settings) as (connection, publish):
+    with identified_connection(settings) as (connection, publish):
         its = find_account(connection, source_id, account)
         user_ref = unlink_account(connection, its)
         publish(source_id, account, user_ref)
@@ -90,28 +84,3 @@ def unlink(
         typer.echo(
             f"{account} of {source_id} is {user_ref} again; what was played meanwhile stays with {its.user_ref}."
         )
-
-
-@contextmanager
-def _changing(settings: Settings) -> Iterator[tuple[SyncConnection, Callable[[str, str, str], None]]]:
-    """A transaction, and what writes (source, account, user_ref) to identity.users; committed when both are well.
-
-    Raises Unavailable when PostgreSQL or Kafka is away; then nothing is changed for sure, and repeating is harmless.
-    """
-    import asyncio
-
-    from streams.cli.admin import door_connection
-    from streams.ingest.people import identity_record
-    from streams.runtime.publisher import KafkaPublisher
-
-    key = settings.identity.key()
-
-    def publish(source_id: str, account: str, user_ref: str) -> None:
-        async def work() -> None:
-            async with KafkaPublisher(settings.kafka.client(), timeout_s=settings.http.publish_timeout_s) as publisher:
-                await publisher.publish([identity_record(key, source_id, account, user_ref)])
-
-        asyncio.run(work())
-
-    with door_connection(settings) as connection:
-        yield connection, publish

@@ -5,6 +5,7 @@ The one place where an upstream user id meets a ``user_ref``. Nothing here logs,
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -209,6 +210,16 @@ class Account:
     upstream_user: str
     user_ref: str
     own_ref: str | None
+
+
+def make_account(connection: SyncConnection, source_id: str, upstream_user: str) -> str:
+    """The user_ref of an account, made when there is none; the caller writes it to identity.users, then commits."""
+    connection.execute(
+        "INSERT INTO core.users (source_id, upstream_user, user_ref, published) VALUES (%s, %s, %s, true)"
+        " ON CONFLICT (source_id, upstream_user) DO UPDATE SET published = true",
+        (source_id, upstream_user, uuid.uuid4().hex),
+    )
+    return find_account(connection, source_id, upstream_user).user_ref
 
 
 def list_accounts(connection: SyncConnection) -> list[Account]:
