@@ -76,6 +76,8 @@ class EngineConfig:
     """On revoke and stop: how long a started batch may take to finish."""
     hanging_timeout: float = 20.0
     """Above the transaction timeout: the last stable offset must reach the end or move within it."""
+    repair_command: str = "python -m streams.engine.repair"
+    """What a refusal over a hanging transaction tells the operator to run."""
     max_attempts: int = 5
     """Deliveries of one batch, then the worker ends."""
     state_max_age: float = 20 * 3600.0

@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 #: Most records moved out of librdkafka by one call.
 FETCH = 4_000
 LAG_EVERY = 5.0
+#: One question for the committed offsets, in seconds; the operation timeout bounds them all.
+OFFSETS_ATTEMPT = 10.0
 #: A full buffer that no record leaves for so long (s) is stuck. Longer than an agent takes for a batch.
 STUCK_AFTER = 0.5
 
@@ -255,13 +257,24 @@ class Poller:
         wanted = [TopicPartition(topic, p) for p, unit in units.items() for topic in unit.sources]
         if not wanted:
             return starts
-        for tp in consumer.committed(wanted, self._config.operation_timeout):
+        for tp in self._ask_committed(consumer, wanted):
             if tp.error is not None:
                 raise Crash(f"committed offset of {tp.topic}[{tp.partition}]: {tp.error}")
             known = tp.offset if tp.offset >= 0 else None
             units[tp.partition].committed[tp.topic] = known
             starts.append(TopicPartition(tp.topic, tp.partition, OFFSET_BEGINNING if known is None else known))
         return starts
+
+    def _ask_committed(self, consumer: Consumer, wanted: list[TopicPartition]) -> list[TopicPartition]:
+        deadline = time.monotonic() + self._config.operation_timeout
+        while True:
+            try:
+                return consumer.committed(wanted, OFFSETS_ATTEMPT)
+            except KafkaException as error:
+                if error.args[0].code() not in _UNTOLD or time.monotonic() > deadline:
+                    raise Crash(f"committed offsets: {error.args[0]}") from error
+                # Their coordinator may be moving; or they are part of a transaction that nobody decides.
+                self._group.wait_offsets_decided()
 
     def _restore(self, units: dict[int, Unit]) -> None:
         def restored(unit: Unit) -> None:
@@ -288,6 +301,9 @@ class Poller:
         self._config.metrics.units_assigned(0)
         self._host.revoked([(tp.topic, tp.partition) for tp in partitions])
 
+
+#: The coordinator does not answer, or waits for a transaction's end.
+_UNTOLD = (KafkaError._TIMED_OUT, KafkaError._WAIT_COORD, KafkaError.UNSTABLE_OFFSET_COMMIT)
 
 #: The partition was assigned a moment ago and its fetcher is not there yet.
 _NOT_YET = (KafkaError._STATE, KafkaError._PREV_IN_PROGRESS, KafkaError._IN_PROGRESS)

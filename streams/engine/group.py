@@ -14,6 +14,7 @@ from .batch import TableSpec
 from .changelog import POSITIONS
 from .config import EngineConfig
 from .errors import Refused
+from .hanging import OFFSETS_TOPIC, offsets_partition, wait_decided
 from .logs import Logs, TopicFacts
 from .restore import Restorer
 from .topics import Needed, check_topics
@@ -93,6 +94,22 @@ class Group:
                 closing.result(self.config.operation_timeout)
         for future in [self.pool.submit(unit.fence) for unit in units.values()]:
             future.result()
+
+    def wait_offsets_decided(self) -> None:
+        """Return when the group's partition of __consumer_offsets holds nothing undecided.
+
+        Brokers do not tell offsets that a transaction is about to change. Raises Refused when it hangs.
+        """
+        assert self._logs is not None
+        logs, facts = self._logs, self._logs.describe([OFFSETS_TOPIC])
+        if OFFSETS_TOPIC in facts:
+            wait_decided(
+                [(OFFSETS_TOPIC, offsets_partition(self.config.group, facts[OFFSETS_TOPIC].partitions))],
+                lambda partitions: logs.ranges(partitions, facts),
+                self.config.hanging_timeout,
+                given_up=lambda: False,
+                repair=self.config.repair_command,
+            )
 
     def restore(self, units: Mapping[int, Unit], on_restored: Callable[[Unit], None]) -> None:
         """Bring local state up to date; see :class:`Restorer`."""

@@ -17,12 +17,16 @@ from .resume import LogRange
 
 Ranges = Callable[[Iterable[tuple[str, int]]], Mapping[tuple[str, int], LogRange]]
 
-HOW_TO_CLEAR = (
-    "Stop all workers of this app, look with `kafka-transactions.sh --bootstrap-server ... find-hanging "
-    "--topic TOPIC --partition N`, abort with `kafka-transactions.sh ... abort --topic TOPIC --partition N "
-    "--start-offset OFFSET` on every output and changelog partition first and on __consumer_offsets last, "
-    "then start the workers. Readers must drop what they have seen by the source-position header."
-)
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def offsets_partition(group: str, partitions: int) -> int:
+    """Return the partition of __consumer_offsets that holds a group, as brokers compute it: Java's String.hashCode."""
+    code = 0
+    units = group.encode("utf-16-be")
+    for index in range(0, len(units), 2):
+        code = (31 * code + int.from_bytes(units[index : index + 2], "big")) & 0xFFFFFFFF
+    return (code & 0x7FFFFFFF) % partitions
 
 
 def wait_decided(
@@ -30,13 +34,15 @@ def wait_decided(
     ranges: Ranges,
     patience: float,
     given_up: Callable[[], bool],
+    repair: str,
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Return when everything that lay in ``partitions`` at the call is committed or aborted.
 
     Other producers may go on writing: a stable offset that moves is a living log. Raises Refused when
-    one stands still behind the end for ``patience`` seconds, Closed when ``given_up`` says so.
+    one stands still behind the end for ``patience`` seconds, Closed when ``given_up`` says so. ``repair`` is the
+    command that clears it.
     """
     goal: dict[tuple[str, int], int] = {}
     stable: dict[tuple[str, int], int] = {}
@@ -55,7 +61,10 @@ def wait_decided(
             raise Refused(
                 "hanging transaction: "
                 + ", ".join(f"{t}[{p}] is undecided from {stable[t, p]} (end {goal[t, p]})" for t, p in stuck)
-                + f", unchanged for {patience:g} s. {HOW_TO_CLEAR}"
+                + f", unchanged for {patience:g} s. Nobody will "
+                f"decide it any more. Stop all workers of this app, run `{repair}`, which shows what hangs and how to "
+                "abort it in the safe order, then start the workers again. Nothing is lost; readers must drop what "
+                "they have seen by the source-position header."
             )
         if waiting:
             if given_up():

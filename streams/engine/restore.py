@@ -110,6 +110,7 @@ class Restorer:
             lambda partitions: self._logs.ranges(partitions, self._facts),
             self._config.hanging_timeout,
             given_up=lambda: all(unit.dead for unit in units),
+            repair=self._config.repair_command,
         )
 
     def _open(self, unit: Unit, ranges: Ranges) -> list[Replay]:

@@ -13,7 +13,7 @@ from streams.engine import Crash, Hung, Refused
 from streams.engine.batch import BatchState
 from streams.engine.changelog import SourceMark, source_key
 from streams.engine.errors import Closed
-from streams.engine.hanging import wait_decided
+from streams.engine.hanging import offsets_partition, wait_decided
 from streams.engine.restore import Replay, newest_marks, split_records
 from streams.engine.resume import LogRange
 from streams.engine.watchdog import Watchdog
@@ -44,7 +44,7 @@ def wait(ranges: list[tuple[int, int]], patience: float = 2.0, given_up: bool = 
         last = next(looks, last)
         return {KEY: LogRange("id", 0, last[1], last[0])}
 
-    wait_decided([KEY], look, patience, lambda: given_up, clock.pause, clock)
+    wait_decided([KEY], look, patience, lambda: given_up, "repair-it", clock.pause, clock)
     return clock
 
 
@@ -53,7 +53,7 @@ def test_given_everything_decided_then_no_wait() -> None:
 
 
 def test_given_a_stable_offset_that_stands_still_then_refused_with_what_to_do() -> None:
-    with pytest.raises(Refused, match=r"out\[0\] is undecided from 7 \(end 10\).*find-hanging"):
+    with pytest.raises(Refused, match=r"out\[0\] is undecided from 7 \(end 10\).*run `repair-it`"):
         wait([(7, 10)])
 
 
@@ -64,6 +64,15 @@ def test_given_other_producers_at_work_then_a_moving_stable_offset_is_waited_for
 def test_given_units_given_away_then_the_wait_ends() -> None:
     with pytest.raises(Closed):
         wait([(7, 10)], patience=1000, given_up=True)
+
+
+@pytest.mark.parametrize(
+    ("group", "partition"),
+    # As Java computes (name.hashCode() & 0x7fffffff) % 12.
+    [("g", 7), ("playback", 3), ("ドラマ📺", 7)],
+)
+def test_given_a_group_then_its_offsets_lie_where_brokers_put_them(group: str, partition: int) -> None:
+    assert offsets_partition(group, 12) == partition
 
 
 def test_invariant_07_given_a_marker_at_the_end_then_only_end_of_partition_completes_the_replay() -> None:

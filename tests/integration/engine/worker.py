@@ -80,6 +80,8 @@ def mutate(name: str | None) -> None:
             return []
 
         Restorer._open = skip  # type: ignore[method-assign, assignment]
+    elif name == "no_guard":
+        Restorer._wait_decided = lambda *_: None  # type: ignore[method-assign]
 
 
 def sender(mutant: str | None) -> Callable[..., None]:
