@@ -108,7 +108,8 @@ def one(case: Case, scale: Scale, options: argparse.Namespace, console: Console,
     folder = temporary_folder("engine-faults-")
     kept = False
     try:
-        with console.status(f"{title}: starting Kafka") as status, KafkaCluster(brokers=options.brokers) as kafka:
+        brokers = KafkaCluster(brokers=options.brokers, overrides=case.properties)
+        with console.status(f"{title}: starting Kafka") as status, brokers as kafka:
             with arena(case, kafka.bootstrap, folder, scale, kafka) as field:
                 result = run(case, field, lambda text: _tell(status, f"{title}: {text}"))
                 result.brokers = options.brokers

@@ -39,6 +39,8 @@ class Case:
     poison: float = 0.005
     #: Needs brokers of its own, which it stops, kills or freezes.
     brokers: bool = False
+    #: Server properties of these.
+    properties: Mapping[str, str] = field(default_factory=dict)
     #: Needs three of them.
     replicated: bool = False
     #: The group's offsets are deleted on purpose.

@@ -5,11 +5,16 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from streams.engine import EXIT_CRASH, EXIT_RESTART
+from streams.engine import EXIT_CRASH, EXIT_RESTART, EngineConfig
+from streams.engine.repair import abort_hanging
+from streams.engine.topics import Needed
 from streams.local.kafka_cluster import KafkaNode
+from tests.kafka import read_all
 
+from ..brokers import NO_VERIFICATION, Row, coordinator_node, hang, rows_of
 from ..case import KILLED, Act, Case, add
-from ..field import Field
+from ..field import Field, Violation
+from ..refusals import assert_refused, start_all
 
 BROKER_FREEZE_S = 8.0
 DOWN_S = 3.0
@@ -59,14 +64,13 @@ def loop(how: str) -> Act:
 
 
 def coordinator(field: Field) -> None:
-    """Take the group's coordinator away, so that another broker becomes it, and bring it back."""
-    for _ in range(3):
+    """Take the coordinator of the group, or of a transactional id, away, so that another broker becomes it."""
+    group = field.cluster.group
+    for name, transactions in ((group, False), (f"{group}-0", True), (group, False), (f"{group}-7", True)):
         field.wait_progress(500, timeout=90)
-        group = field.cluster.group
-        described = field.cluster.admin.describe_consumer_groups([group])[group].result(30)
-        node = field.brokers.node(described.coordinator.id)
+        node = field.brokers.node(coordinator_node(settings(field), name, transactions=transactions))
         node.stop()
-        field.faults["coordinator moved"] += 1
+        field.faults[f"coordinator of {'transactions' if transactions else 'the group'} moved"] += 1
         field.wait_progress(500, timeout=90)
         node.start()
         field.brokers.wait_ready()
@@ -83,6 +87,37 @@ def with_worker(field: Field) -> None:
         time.sleep(DOWN_S)  # it is away for a while
         node.start()
         field.brokers.wait_ready()
+
+
+def hanging(field: Field) -> None:
+    """Leave a transaction that no coordinator knows in output, changelog and offsets: refused until it is repaired."""
+    cluster = field.cluster
+    written = [m for m in read_all(cluster.bootstrap, cluster.out, cluster.partitions) if m.partition() == 0][-10:]
+    hang(
+        settings(field),
+        f"{cluster.group}-0",
+        {
+            (cluster.out, 0): rows_of(written),
+            (cluster.changelogs["progress"], 0): [Row(b"k000001", b"never committed")],
+        },
+        {(cluster.a, 0): 0, (cluster.b, 0): 0},
+    )
+    field.faults["hanging transaction"] += 1
+    field.more(1_000)
+    assert_refused(field, "hanging transaction: __consumer_offsets[", "python -m streams.engine.repair")
+    topics = Needed((cluster.a, cluster.b), tuple(cluster.changelogs.values()), (cluster.out, cluster.dead))
+    aborted = abort_hanging(settings(field), topics).hanging
+    if [item.role for item in aborted] != ["output", "changelog", "offsets"]:
+        raise Violation(f"the repair aborted {aborted}")
+    start_all(field)
+    cluster.wait_drained()
+    field.stop_all()
+    if found := cluster.violations(stores=True):
+        raise Violation(f"after the repair: {found}")
+
+
+def settings(field: Field) -> EngineConfig:
+    return EngineConfig(bootstrap=field.cluster.bootstrap, group=field.cluster.group, state_dir=field.cluster.folder)
 
 
 def _cycle(field: Field, what: str, down: object) -> None:
@@ -116,9 +151,20 @@ add(
 add(
     Case(
         name="coordinator-moved",
-        does="the broker that coordinates the group stopped, three times",
+        does="the brokers that coordinate the group and transactions stopped, twice each",
         act=coordinator,
         replicated=True,
         **_BROKERS,
+    )
+)
+add(
+    Case(
+        name="hanging-transaction",
+        does="a transaction without coordinator in output, changelog and offsets: refused, repaired",
+        act=lambda field: field.wait_progress(1000),
+        refusal=hanging,
+        config={"transaction_timeout": 3.0, "hanging_timeout": 4.0},
+        properties=NO_VERIFICATION,
+        **{**_BROKERS, "codes": frozenset()},
     )
 )
