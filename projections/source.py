@@ -2,6 +2,10 @@
 
 Kafka decides who reads which partition; where to begin is never Kafka's word. After any change of assignment,
 and after any doubt, the source is ``unsettled``: it gives nothing until it is told where to stand.
+
+Not reading is an empty assignment, never a pause. librdkafka starts the partitions of a new assignment in a thread of
+its own while ``assign`` returns; a ``pause`` or ``resume`` of that moment and the start can overtake each other, and
+the late one is dropped without an error: a partition that nobody reads, until the next assignment.
 """
 
 from __future__ import annotations
@@ -61,7 +65,7 @@ class Source:
         self._topic = topic.name
         self._assigned: set[int] = set()
         self.unsettled = False
-        self._paused = False
+        self._reading = False
         self._consumer = Consumer(
             {
                 **kafka.client(),
@@ -100,9 +104,7 @@ class Source:
             for p in positions
         ]
         self._consumer.assign(places)
-        # librdkafka remembers a pause over assignments.
-        self._consumer.resume(places)
-        self._paused = False
+        self._reading = True
         self.unsettled = False
 
     def take(self, records_max: int, wait_s: float) -> list[Message]:
@@ -128,10 +130,10 @@ class Source:
     def idle(self, wait_s: float) -> None:
         """Keep the membership alive without taking anything; afterwards the source is unsettled."""
         self.unsettled = True
-        if not self._paused:
-            self._pause()
-            self._paused = True
-        # What may come out was fetched before the pause, and is read again from the right offset.
+        if self._reading:
+            self._consumer.assign([])
+            self._reading = False
+        # What may come out was fetched before, and is read again from the right offset.
         self._consumer.poll(wait_s)
 
     def report(self, positions: Mapping[int, int]) -> None:
@@ -164,23 +166,17 @@ class Source:
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._assigned = {place.partition for place in partitions}
         self.unsettled = True
-        # A place nothing is read from: the right ones need PostgreSQL, and may take a while.
-        consumer.assign([TopicPartition(self._topic, partition, 0) for partition in sorted(self._assigned)])
-        self._pause()
-        self._paused = True
+        # Ours, and not read yet: the places need PostgreSQL, and may take a while.
+        consumer.assign([])
+        self._reading = False
         _log.info("partitions assigned", partitions=sorted(self._assigned))
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._assigned -= {place.partition for place in partitions}
         self.unsettled = True
         consumer.unassign()
+        self._reading = False
         _log.info("partitions revoked", partitions=sorted(place.partition for place in partitions))
-
-    def _pause(self) -> None:
-        try:
-            self._consumer.pause([TopicPartition(self._topic, partition) for partition in sorted(self._assigned)])
-        except KafkaException as exc:
-            _log.debug("pause failed", error=exc.args[0].name())
 
 
 def newest_of_each(messages: Sequence[Message]) -> dict[int, Message]:
