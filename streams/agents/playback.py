@@ -56,6 +56,7 @@ def process(batch: Batch, record: Message, progress: Table, contract: Contract, 
     Raises Refused when this build is too old for the record or the row; anything else unexpected passes
     through and ends the worker.
     """
+    report: PlaybackReported | None = None
     try:
         with batch.guard(record):
             report = reported(record, contract)
@@ -86,6 +87,10 @@ def process(batch: Batch, record: Message, progress: Table, contract: Contract, 
         return False
     except ConfigurationError as exc:
         raise Refused(str(exc)) from exc
+    except Exception as exc:
+        if report is not None:
+            exc.add_note(f"correlation id {report.correlation_id}")
+        raise
     return True
 
 

@@ -18,9 +18,9 @@ from .batch import Prefetch
 from .config import EngineConfig
 from .errors import Crash, Hung, Refused, exit_code
 from .group import Group, with_positions
-from .process import explains_itself, leave, run_together
+from .process import explains_itself, leave, run_together, told
 from .stream import Stream
-from .table import Table, TableManager
+from .table import Table, TableManager, current_batch
 from .transport import SCHEME
 
 log = logging.getLogger(__name__)
@@ -134,7 +134,13 @@ class App(faust.App):  # type: ignore[misc]
 
         @wraps(function)
         async def agent(stream: Any) -> None:
-            await function(stream)
+            try:
+                await function(stream)
+            except Exception as error:
+                batch = current_batch.get(None)
+                if batch is not None:
+                    error.add_note(f"agent {function.__name__} at {batch.at}")
+                raise
             if not (self.should_stop or stream.should_stop):
                 raise Crash(f"agent {function.__name__} returned; it must iterate its stream until stopped")
 
@@ -147,7 +153,7 @@ class App(faust.App):  # type: ignore[misc]
                 return
             self.failure = error
             self.failed_at = time.monotonic()
-        log.critical("the worker ends: %s", error, exc_info=None if explains_itself(error) else error)
+        log.critical("the worker ends: %s", told(error), exc_info=None if explains_itself(error) else error)
         if isinstance(error, Hung):
             self.hard_exit()
         self.loop.call_soon_threadsafe(self._begin_crash, error)

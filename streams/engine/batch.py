@@ -17,7 +17,7 @@ from confluent_kafka import Message
 
 from .changelog import changelog_name
 from .config import NAME, EngineConfig
-from .errors import Crash, PermanentError, Refused
+from .errors import PermanentError, Refused
 from .overlay import Overlay, Undo
 from .ports import Headers, Output
 from .position import SOURCE_POSITION, SourcePosition
@@ -80,7 +80,7 @@ class Batch:
 
     __slots__ = (
         "_config", "_counts", "_guard", "_guarding", "_header_head", "_journal", "_offset", "_rows",
-        "attempt", "dead", "guarded", "outputs", "overlays", "owner", "partition", "records",
+        "attempt", "dead", "guarded", "last_dead", "outputs", "overlays", "owner", "partition", "records",
         "since", "state", "topic", "topic_id",
     )  # fmt: skip
 
@@ -109,6 +109,8 @@ class Batch:
         #: How many records were guarded, and which of those (counted from 0) became dead letters.
         self.guarded = 0
         self.dead: list[int] = []
+        #: The newest of those, for people: where it lies and what was wrong.
+        self.last_dead = ""
         self._config = config
         self._rows = rows
         self._journal: list[Undo] = []
@@ -126,6 +128,13 @@ class Batch:
             self._offset = record.offset()
             yield record
         self._offset = None
+
+    @property
+    def at(self) -> str:
+        """Where the agent is, for people: its record, or all of the batch when it does not say which."""
+        if self._offset is not None:
+            return f"{self.topic}[{self.partition}]@{self._offset}"
+        return f"{self.topic}[{self.partition}]@{_offset(self.records[0])}..{_offset(self.records[-1])}"
 
     @property
     def next_offset(self) -> int:
@@ -206,8 +215,9 @@ class Batch:
         """Undo the guarded record and put its dead letter into the transaction."""
         port = self._config.dead_letter
         if port is None:
-            raise Crash(
-                f"{self.topic}[{self.partition}]@{guard.offset}: {error!r}, and no dead_letter port is set"
+            raise Refused(
+                f"{self.topic}[{self.partition}]@{guard.offset} cannot be processed ({error!r}), and there is nowhere "
+                "to put it: set EngineConfig.dead_letter, or have the agent decide what such a record means"
             ) from error
         del self.outputs[guard.mark :]
         for overlay, key, write in reversed(self._journal):
@@ -215,6 +225,7 @@ class Batch:
         self._journal.clear()
         self._counts[guard.offset] = guard.index
         self.dead.append(self.guarded - 1)
+        self.last_dead = f"{self.topic}[{self.partition}]@{guard.offset}: {error!r}"
         letter: Output = port.make(guard.record, error, self.attempt, self.position(guard.record, guard.index))
         self.send(letter.topic, letter.value, letter.key, letter.partition, letter.headers)
 
@@ -243,16 +254,14 @@ class _Guard:
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
         batch = self._batch
-        try:
-            if error is not None:
-                permanent: tuple[type[Exception], ...] = (PermanentError, *batch._config.permanent_errors)
-                if isinstance(error, permanent):
-                    batch._bury(self, error)
-                    return True
-            return False
-        finally:
-            batch._guarding = False
-            batch._offset = None
+        batch._guarding = False
+        if error is not None:
+            permanent: tuple[type[Exception], ...] = (PermanentError, *batch._config.permanent_errors)
+            if not isinstance(error, permanent):
+                return False  # the offset stays known: it says where the agent failed
+            batch._bury(self, error)
+        batch._offset = None
+        return error is not None
 
 
 def _offset(record: Message) -> int:

@@ -137,7 +137,7 @@ class Delivery:
         unit.idle.set()
         try:
             self._config.failpoint("table_written")
-            self._flood.check(batch.dead)
+            self._flood.check(batch.dead, batch.last_dead)
         except Exception as error:
             self._end(unit, error)
             return

@@ -23,32 +23,27 @@ class FloodGuard:
         self._streak = 0
         self._recent: deque[int] = deque()
 
-    def check(self, dead: Sequence[int]) -> None:
+    def check(self, dead: Sequence[int], last: str = "") -> None:
         """Raise FloodError when a batch with these outcomes must not commit. Counts nothing.
 
-        ``dead`` are the places, from 0, of the dead letters among the batch's guarded records.
+        ``dead`` are the places, from 0, of the dead letters among the batch's guarded records; ``last`` says
+        where the last of them lies and what was wrong with it.
         """
         if not dead:
             return
         recent = deque(self._recent)
-        streak, last = self._streak, -1
+        streak, before = self._streak, -1
         for place in dead:
-            streak = streak + 1 if place == last + 1 else 1
-            last = place
+            streak = streak + 1 if place == before + 1 else 1
+            before = place
             at = self._total + place
             recent.append(at)
             while recent[0] <= at - self._window:
                 recent.popleft()
             if streak >= self._run:
-                raise FloodError(
-                    f"{streak} dead letters in a row: the batch is not committed. Find the "
-                    "cause (most likely a schema or a bug of this version) before starting again."
-                )
+                raise _flood(f"{streak} dead letters in a row", last)
             if len(recent) >= self._most:
-                raise FloodError(
-                    f"{len(recent)} dead letters in the last {self._window:,} records: the batch is not "
-                    "committed. Find the cause before starting again."
-                )
+                raise _flood(f"{len(recent)} dead letters in the last {self._window:,} records", last)
 
     def count(self, guarded: int, dead: Sequence[int]) -> None:
         """Take the outcomes of a committed batch into account."""
@@ -58,6 +53,14 @@ class FloodGuard:
         self._total += guarded
         while self._recent and self._recent[0] < self._total - self._window:
             self._recent.popleft()
+
+
+def _flood(many: str, last: str) -> FloodError:
+    return FloodError(
+        f"{many}: their batch is not committed. "
+        + (f"One of the last is {last}. " if last else "")
+        + "Most likely it is a schema or a bug of this version, not the data: find the cause before starting again."
+    )
 
 
 def _streak_after(before: int, guarded: int, dead: Sequence[int]) -> int:

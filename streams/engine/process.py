@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import faust
 
-from .errors import Crash, Refused, exit_code
+from .errors import Crash, EngineError, Refused, exit_code
 
 if TYPE_CHECKING:
     from .app import App
@@ -55,7 +55,7 @@ def run_together(apps: Sequence[App], *, loglevel: str | None = None) -> NoRetur
         failure = first_failure(apps)
         if failure is None:
             failure = error
-            log.critical("the worker ends: %s", error, exc_info=None if explains_itself(error) else error)
+            log.critical("the worker ends: %s", told(error), exc_info=None if explains_itself(error) else error)
     leave(exit_code(failure))
 
 
@@ -80,6 +80,12 @@ def first_failure(apps: Sequence[App]) -> BaseException | None:
 def explains_itself(error: BaseException) -> bool:
     """Whether the text of ``error`` says all; otherwise its traceback is wanted."""
     return isinstance(error, Refused)
+
+
+def told(error: BaseException) -> str:
+    """Return what went wrong in one line, with the places noted on its way up."""
+    text = str(error) if isinstance(error, EngineError) else f"{type(error).__name__}: {error}"
+    return "; ".join([text, *getattr(error, "__notes__", ())])
 
 
 def leave(code: int) -> NoReturn:

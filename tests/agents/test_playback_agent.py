@@ -192,6 +192,12 @@ def test_given_a_record_of_a_newer_build_the_worker_refuses_and_says_upgrade() -
         run(_Registry(ConfigurationError("upgrade Playhead")), Record(KEY, b"\0\0\0\0\1"))
 
 
+def test_given_an_unexpected_error_it_carries_the_correlation_id_of_its_report(contract: Contract) -> None:
+    with pytest.raises(ValueError, match="damaged") as caught:
+        run(contract, Record(KEY, contract.encode(REPORT)), {KEY: b"\1"})
+    assert caught.value.__notes__ == ["correlation id c-1"]
+
+
 def test_given_a_row_of_a_newer_build_the_worker_refuses(contract: Contract) -> None:
     with pytest.raises(Refused, match="this build knows up to"):
         run(contract, Record(KEY, contract.encode(REPORT)), {KEY: b"\xff"})

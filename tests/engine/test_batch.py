@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.engine import Crash, PermanentError, SourcePosition
+from streams.engine import PermanentError, Refused, SourcePosition
 from streams.engine.batch import ANY_PARTITION, TableSpec
 
 from .fakes import GROUP, TABLE, TOPIC_ID, Letters, Rows, config, make_batch, record
@@ -76,8 +76,31 @@ def test_given_declared_permanent_types_then_they_are_dead_lettered(tmp_path: Pa
 
 def test_given_no_dead_letter_port_then_a_permanent_error_ends_the_worker(tmp_path: Path) -> None:
     batch = make_batch(config(tmp_path), [record(0)])
-    with pytest.raises(Crash, match="no dead_letter port"), batch.guard(batch.records[0]):
+    with (
+        pytest.raises(Refused, match=r"source\[0\]@0 cannot be processed .*set EngineConfig\.dead_letter"),
+        batch.guard(batch.records[0]),
+    ):
         raise PermanentError("bad")
+
+
+def test_given_a_failing_agent_then_the_batch_says_where_it_is(tmp_path: Path) -> None:
+    batch = make_batch(config(tmp_path), [record(3), record(7)])
+    assert batch.at == "source[0]@3..7"
+    with pytest.raises(ZeroDivisionError), batch.guard(batch.records[1]):
+        raise ZeroDivisionError
+    assert batch.at == "source[0]@7"
+    with batch.guard(batch.records[0]):
+        assert batch.at == "source[0]@3"
+    for message in batch:
+        assert batch.at == f"source[0]@{message.offset()}"
+
+
+def test_given_a_dead_letter_then_the_batch_says_where_it_lies_and_why(tmp_path: Path) -> None:
+    batch = make_batch(config(tmp_path, dead_letter=Letters()), [record(3), record(7)])
+    for message in batch.records:
+        with batch.guard(message):
+            raise PermanentError("bad")
+    assert batch.last_dead == "source[0]@7: PermanentError('bad')"
 
 
 def test_given_nested_guards_then_refused(tmp_path: Path) -> None:

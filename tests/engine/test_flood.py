@@ -55,3 +55,9 @@ def test_given_a_batch_that_was_only_checked_then_it_does_not_count() -> None:
 
 def test_given_a_flood_then_the_exit_code_asks_for_an_operator() -> None:
     assert exit_code(FloodError("x")) == EXIT_REFUSED
+
+
+def test_given_a_flood_then_it_says_how_many_which_and_what_to_do() -> None:
+    guard = FloodGuard(2, 1.0, 100)
+    with pytest.raises(FloodError, match=r"2 dead letters in a row.*One of the last is t\[0\]@7: bad.*before starting"):
+        guard.check([0, 1], "t[0]@7: bad")

@@ -11,6 +11,7 @@ import pytest
 
 from streams.engine import App, Batch, Refused
 from streams.engine.batch import BatchState
+from streams.engine.process import told
 from streams.engine.stream import Stream
 from streams.engine.table import current_batch
 
@@ -49,6 +50,21 @@ def test_invariant_04_given_an_agent_that_comes_back_then_its_batch_is_acknowled
             assert current_batch.get() is batch
 
     assert heard(tmp_path, body) == ["started", "finished"] * 2
+
+
+def test_given_an_agent_that_raises_then_the_error_says_which_agent_and_which_record(tmp_path: Path) -> None:
+    async def counting(stream: Any) -> None:
+        async for batch in stream:
+            for message in batch:
+                if message.offset() == 1:
+                    raise KeyError("total")
+
+    async def body(stream: Any) -> None:
+        with pytest.raises(KeyError) as caught:
+            await stream.app._endless(counting)(stream)
+        assert told(caught.value) == "KeyError: 'total'; agent counting at source[0]@1"
+
+    assert heard(tmp_path, body) == ["started", "finished", "started"]
 
 
 def test_invariant_04_given_raise_break_return_or_cancel_then_nothing_is_acknowledged(tmp_path: Path) -> None:
