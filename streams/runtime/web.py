@@ -6,11 +6,12 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from streams.runtime import logs, metrics, problems
 from streams.runtime.edge import Edge, Limits, too_many
@@ -72,7 +73,12 @@ def _health(checks: Mapping[str, Check]) -> APIRouter:
         document = {"status": "ready" if ready else "waiting", "checks": results}
         return JSONResponse(document, 200 if ready else 503, None if ready else {"Retry-After": "2"})
 
-    @router.get("/metrics", summary="Prometheus metrics")
+    @router.get(
+        "/metrics",
+        summary="Prometheus metrics",
+        response_class=PlainTextResponse,
+        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    )
     async def metrics_text() -> Response:
         return Response(generate_latest(metrics.REGISTRY), media_type=CONTENT_TYPE_LATEST)
 
@@ -176,11 +182,54 @@ def correlation_id(request: Request) -> str:
     return str(request.state.correlation_id)
 
 
+def problem_response(code: int, text: str) -> dict[str, Any]:
+    """How a problem is documented among a route's ``responses``."""
+    example = {
+        "type": f"urn:playhead:problem:{_KINDS.get(code, 'not_found')}",
+        "title": HTTPStatus(code).phrase,
+        "status": code,
+        "detail": text,
+    }
+    headers = {
+        "Retry-After": {"description": "Seconds, 1 or more.", "schema": {"type": "string", "pattern": "^[1-9][0-9]*$"}}
+    }
+    return {
+        "description": text,
+        "content": {problems.MEDIA_TYPE: {"schema": _PROBLEM, "example": example}},
+        **({"headers": headers} if code in (429, 503) else {}),
+    }
+
+
+_PROBLEM: dict[str, Any] = {
+    "type": "object",
+    "title": "Problem",
+    "description": "RFC 9457.",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string", "description": "A URN that ends in a stable word."},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+    },
+}
+_KINDS = {
+    400: "bad_length",
+    401: "unauthenticated",
+    403: "forbidden",
+    408: "too_slow",
+    413: "too_large",
+    415: "content_type",
+    422: "nothing_accepted",
+    429: "too_many_requests",
+    503: "unavailable",
+}
 PROBLEM_RESPONSES: Mapping[int | str, dict[str, Any]] = {
-    code: {"description": text, "content": {problems.MEDIA_TYPE: {"schema": {"type": "object"}}}}
+    code: problem_response(code, text)
     for code, text in {
+        400: "A header is malformed.",
         401: "No token, or none that counts.",
         403: "The token lacks the scope.",
+        408: "The body did not arrive in time.",
         413: "Over a limit of size or number.",
         415: "A content type or encoding that is not taken.",
         422: "Nothing in the request can be used.",

@@ -14,11 +14,12 @@ from starlette.responses import JSONResponse, Response
 
 from streams.ingest.door import Door
 from streams.ingest.hooks import Ignored, Observation, ParsedReport, Rejected
+from streams.ingest.http import examples
 from streams.ingest.http.answers import HookAnswer, IdempotencyKey, answer, check_content_type, checked_key, results_of
 from streams.runtime import metrics
 from streams.runtime.problems import Problem
 from streams.runtime.tokens import Principal, Scope
-from streams.runtime.web import PROBLEM_RESPONSES, Guard, correlation_id
+from streams.runtime.web import PROBLEM_RESPONSES, Guard, correlation_id, problem_response
 
 # Jellyfin's plugin says text/plain of JSON, Emby 4.8 sends a form, Plex several parts.
 _TAKEN = ("application/json", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data")
@@ -34,22 +35,7 @@ _BODY: dict[str, Any] = {
     "content": {
         "application/json": {
             "schema": {"type": "object"},
-            "examples": {
-                "jellyfin": {
-                    "summary": "Jellyfin's webhook plugin, a player's heartbeat",
-                    "value": {
-                        "NotificationType": "PlaybackProgress",
-                        "UserId": "3f1c0d5e8a2b4c6d9e0f112233445566",
-                        "ItemId": "a1b2c3d4e5f60718293a4b5c6d7e8f90",
-                        "ItemType": "Movie",
-                        "RunTimeTicks": 66_000_000_000,
-                        "PlaybackPositionTicks": 18_300_000_000,
-                        "DeviceId": "tv-17",
-                        "IsPaused": False,
-                        "IsAutomated": False,
-                    },
-                }
-            },
+            "examples": examples.HOOKS,
         },
         "text/plain": {"schema": {"type": "string"}},
         "multipart/form-data": {"schema": {"type": "object"}},
@@ -58,8 +44,16 @@ _BODY: dict[str, Any] = {
 }
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     **PROBLEM_RESPONSES,
-    200: {"description": "Understood; it carries nothing that is used.", "model": HookAnswer},
-    404: {"description": "No such format."},
+    200: {
+        "description": "Understood; it carries nothing that is used.",
+        "model": HookAnswer,
+        "content": {"application/json": {"example": examples.NO_NEWS}},
+    },
+    202: {
+        "description": "Accepted, some of it at least: on disk, whatever happens next.",
+        "content": {"application/json": {"example": examples.TAKEN}},
+    },
+    404: problem_response(404, "No such format."),
 }
 
 

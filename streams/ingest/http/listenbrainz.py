@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from streams.ingest.door import Door
 from streams.ingest.hooks import ParsedReport, Rejected
+from streams.ingest.http import examples
 from streams.ingest.http.answers import answer, check_content_type, results_of
 from streams.runtime.tokens import Principal, Scope, Unauthenticated
 from streams.runtime.web import PROBLEM_RESPONSES, Guard, bearer, correlation_id, header_token
@@ -34,6 +35,20 @@ _BODY: dict[str, Any] = {
 }
 
 
+_VALIDITY: dict[int | str, dict[str, Any]] = {
+    **{code: PROBLEM_RESPONSES[code] for code in (400, 408, 413, 415, 429, 503)},
+    200: {
+        "description": "Whether it is.",
+        "content": {
+            "application/json": {
+                "schema": {"type": "object", "required": ["code", "message", "valid"]},
+                "examples": {"valid": {"value": examples.VALID}, "invalid": {"value": examples.INVALID}},
+            }
+        },
+    },
+}
+
+
 def token_of(request: Request) -> str | None:
     """``Token …`` as ListenBrainz clients say it, or ``Bearer …``."""
     return header_token(request, "token") or bearer(request)
@@ -45,7 +60,13 @@ def router(door: Door, guard: Guard) -> APIRouter:
     @routes.post(
         "/1/submit-listens",
         summary="Submit listens",
-        responses={**PROBLEM_RESPONSES},
+        responses={
+            **PROBLEM_RESPONSES,
+            200: {
+                "description": "Taken.",
+                "content": {"application/json": {"schema": {"type": "object"}, "example": {"status": "ok"}}},
+            },
+        },
         openapi_extra={"requestBody": _BODY},
     )
     async def submit_listens(
@@ -61,7 +82,7 @@ def router(door: Door, guard: Guard) -> APIRouter:
             return answer(receipt)
         return JSONResponse({"status": "ok"})
 
-    @routes.get("/1/validate-token", summary="Is this token valid?", responses={503: PROBLEM_RESPONSES[503]})
+    @routes.get("/1/validate-token", summary="Is this token valid?", responses=_VALIDITY)
     async def validate_token(request: Request) -> Response:
         """Clients ask this before they let a person save the token; the name is the token's public id."""
         try:

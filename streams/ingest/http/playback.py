@@ -11,6 +11,7 @@ from starlette.responses import Response
 from streams.ingest.door import Door
 from streams.ingest.hooks import ParsedReport, Rejected
 from streams.ingest.hooks.result import Kind
+from streams.ingest.http import examples
 from streams.ingest.http.answers import Accepted, IdempotencyKey, answer, check_content_type, checked_key, results_of
 from streams.runtime.tokens import Principal, Scope
 from streams.runtime.web import PROBLEM_RESPONSES, Guard, correlation_id
@@ -104,7 +105,20 @@ def router(door: Door, guard: Guard) -> APIRouter:
         status_code=202,
         summary="Report playback",
         response_model=Accepted,
-        responses={**PROBLEM_RESPONSES},
+        responses={
+            **PROBLEM_RESPONSES,
+            202: {
+                "description": "Accepted, some of it at least: on disk, whatever happens next.",
+                "content": {
+                    "application/json": {
+                        "examples": {
+                            "all": {"summary": "All of it", "value": examples.TAKEN},
+                            "part": {"summary": "One of two", "value": examples.IN_PART},
+                        }
+                    }
+                },
+            },
+        },
         openapi_extra={"requestBody": _BODY},
     )
     async def report_playback(
