@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -13,9 +13,11 @@ from streams.engine import Crash, Refused
 from streams.engine.batch import TableSpec
 from streams.engine.inspection import Look, local_partitions, look_committed, look_local
 from streams.runtime.errors import ConfigurationError, Unavailable
+from streams.runtime.kafka import wait_for_broker
 from streams.runtime.settings import Settings
 
 CHANGELOG = "changelog"
+BROKER_WAIT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +80,15 @@ def copies(
     ``worker``, that worker's copies only. ``key`` and ``prefix`` are all that need be there. Raises
     ConfigurationError when there is nothing to look into, Unavailable when the changelog cannot be read.
     """
+    found = _copies(settings, agent, table, partitions, worker, committed, key, prefix)
     try:
-        yield _copies(settings, agent, table, partitions, worker, committed, key, prefix)
+        yield found
     except Refused as error:
         raise ConfigurationError(str(error)) from error
     except Crash as error:
         raise Unavailable(str(error)) from error
+    finally:
+        found.close()
 
 
 def _copies(
@@ -95,13 +100,15 @@ def _copies(
     committed: bool,
     key: bytes | None,
     prefix: bytes,
-) -> Iterator[Copy]:
+) -> Generator[Copy, None, None]:
     spec = TableSpec.of(agent.name, table.name)
     there = {} if committed else _local(settings, agent, worker)
     if worker is not None and not any(partition in there for partition in partitions):
         has = ", ".join(str(partition) for partition in sorted(there)) or "none at all"
         wanted = ", ".join(map(str, partitions)) if len(partitions) < PARTITIONS else "any partition"
         raise ConfigurationError(f"worker {worker} keeps no copy of {wanted} of {agent.name} here; it has {has}")
+    if worker is None and not all(partition in there for partition in partitions):
+        wait_for_broker(settings.kafka, timeout_s=BROKER_WAIT_S)
     for partition in partitions:
         if partition in there:
             with ExitStack() as opened:

@@ -350,12 +350,20 @@ class Model(RuleBasedStateMachine):
 
 
 def _copy(folder: Path, to: Path) -> Path:
-    """Copy a state directory. RocksDB may delete files it no longer needs meanwhile: then all is copied anew."""
+    """Copy a state directory as of one moment: when RocksDB tidied up meanwhile, all is copied anew."""
     while True:
         try:
-            return Path(shutil.copytree(folder, to, ignore=shutil.ignore_patterns("LOCK")))
+            before = _sizes(folder)
+            shutil.copytree(folder, to, ignore=shutil.ignore_patterns("LOCK"))
+            if _sizes(folder) == before:
+                return to
         except (shutil.Error, FileNotFoundError):
-            shutil.rmtree(to)
+            pass
+        shutil.rmtree(to)
+
+
+def _sizes(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_size for path in folder.rglob("*") if path.is_file() and path.name != "LOG"}
 
 
 QUICK = settings(
