@@ -64,6 +64,10 @@ class PollStore(Protocol):
         """Note how a poll went (``cause`` None: well) and when the next is; returns failures in a row."""
         ...
 
+    async def put_off(self, source_id: str, next_in_s: float) -> None:
+        """The next poll is then."""
+        ...
+
 
 class PostgresPolls:
     """The PollStore over core.poll_state and core.poll_health."""
@@ -147,6 +151,15 @@ class PostgresPolls:
             return int(row[0])
 
         return await self._database.run(work)
+
+    async def put_off(self, source_id: str, next_in_s: float) -> None:
+        async def work(connection: Connection) -> None:
+            await connection.execute(
+                "UPDATE core.poll_health SET next_at = now() + make_interval(secs => %s) WHERE source_id = %s",
+                (next_in_s, source_id),
+            )
+
+        await self._database.run(work)
 
 
 def list_health(connection: SyncConnection) -> list[Health]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import email.utils
 import math
-import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, Self, TypeAlias
@@ -229,8 +228,9 @@ class _Pinned(httpx.AsyncBaseTransport):
     def __init__(self, origin: Origin, resolver: Resolve, *, verify_tls: bool) -> None:
         self._origin = origin
         self._resolver = resolver
-        context: ssl.SSLContext | bool = verify_tls
-        self._inner = httpx.AsyncHTTPTransport(verify=context, trust_env=False, retries=0)
+        # Loading the system's certificates takes a while, and nobody asks for them over plain HTTP.
+        verify = verify_tls and origin.scheme == "https"
+        self._inner = httpx.AsyncHTTPTransport(verify=verify, trust_env=False, retries=0)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if not self._origin.holds(request.url):

@@ -1,0 +1,202 @@
+"""When which source is polled: at its interval with jitter, later after failures, all sources beside each other.
+
+A poll that lasts longer than DEADLINE_S is given up. Everything is read anew (a sweep) every SWEEP_S and whenever
+nobody remembers a sweep. Two schedulers at once do no harm: what both read has the same event ids.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Final, Protocol, Self
+
+from streams.ingest.pollers.lists import ServerPoller
+from streams.ingest.pollers.poll import Poll, Polled, Say, TakesReports
+from streams.ingest.pollers.servers import pollers_of
+from streams.runtime import logs, metrics
+from streams.runtime.clock import Clock
+from streams.runtime.errors import ConfigurationError, Unavailable
+from streams.runtime.polls import PollStore
+from streams.runtime.upstreams import UpstreamEntry, Upstreams
+from streams.upstream.errors import UpstreamError
+from streams.upstream.http import Limits
+
+SWEEP_S: Final = 3_600.0
+DEADLINE_S: Final = 1_800.0
+BACKOFF_S_MAX: Final = 1_800.0
+LOOK_AGAIN_S: Final = 30.0
+"""So often the table of sources is read for new ones and changed credentials."""
+AT_ONCE: Final = 8
+
+_log = logs.get(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a poll of a source went. ``cause``: None when all could be read; ``next_in_s``: seconds to the next."""
+
+    source_id: str
+    polled: Polled
+    cause: str | None
+    next_in_s: float
+
+
+class Report(Protocol):
+    def __call__(self, result: Result) -> None: ...
+
+
+class Source:
+    """One source's pollers, kept open from poll to poll: what was conditional stays so."""
+
+    def __init__(
+        self,
+        entry: UpstreamEntry,
+        door: TakesReports,
+        store: PollStore,
+        hash_key: bytes,
+        clock: Clock,
+        *,
+        limits: Limits | None = None,
+        chance: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        self.entry = entry
+        self._poll = Poll(entry.source_id, door, store, hash_key)
+        self._store = store
+        self._clock = clock
+        self._limits = limits
+        self._chance = chance
+        self._pollers: list[ServerPoller] | None = None
+        self._open = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._open.aclose()
+
+    async def poll(self, *, sweep: bool | None = None, say: Say | None = None) -> Result:
+        """Poll once, all accounts one after another. Errors of the server are in the result.
+
+        ``sweep`` None: when one is due. Raises Unavailable when the log or the database is away.
+        """
+        began = self._clock.monotonic()
+        if sweep is None:
+            sweep = await self._store.sweep_is_due(self.entry.source_id, SWEEP_S)
+        total = Polled()
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                for poller in await self._made():
+                    _add(total, await self._poll.run(poller, sweep=sweep, say=say))
+        except TimeoutError:
+            total.causes.append("away")
+        except UpstreamError as exc:
+            total.causes.append(exc.cause)
+        except ConfigurationError:
+            total.causes.append("credentials")
+        cause = total.causes[0] if total.causes else None
+        swept = sweep and cause is None
+        next_in_s = await self._note(cause, swept, total.retry_after_s)
+        metrics.POLLS.labels(self.entry.kind, cause or "none").inc()
+        metrics.POLL_UNUSABLE.labels(self.entry.kind).inc(total.unusable)
+        metrics.POLL_SECONDS.labels(self.entry.kind).observe(self._clock.monotonic() - began)
+        return Result(self.entry.source_id, total, cause, next_in_s)
+
+    async def _made(self) -> list[ServerPoller]:
+        if self._pollers is None:
+            self._pollers = await self._open.enter_async_context(pollers_of(self.entry, self._clock, self._limits))
+        return self._pollers
+
+    async def _note(self, cause: str | None, swept: bool, retry_after_s: float | None) -> float:
+        name, interval_s = self.entry.source_id, float(self.entry.interval_s)
+        failures = await self._store.fared(name, cause=cause, swept=swept, next_in_s=interval_s)
+        # A tenth to either side, so that sources do not march in step.
+        wait_s = interval_s * self._chance(0.9, 1.1)
+        if failures:
+            most = min(BACKOFF_S_MAX, interval_s * 2 ** min(failures, 16))
+            wait_s = max(interval_s, self._chance(0, most), retry_after_s or 0.0)
+            await self._store.put_off(name, wait_s)
+        return wait_s
+
+
+def _add(total: Polled, one: Polled) -> None:
+    total.reports += one.reports
+    total.read += one.read
+    total.unusable += one.unusable
+    total.rejected += one.rejected
+    total.causes += one.causes
+    if one.retry_after_s is not None:
+        total.retry_after_s = max(total.retry_after_s or 0.0, one.retry_after_s)
+
+
+class Scheduler:
+    """Polls all pollable sources (or those named) until ``stop`` is set."""
+
+    def __init__(
+        self,
+        upstreams: Upstreams,
+        door: TakesReports,
+        store: PollStore,
+        hash_key: bytes,
+        clock: Clock,
+        *,
+        on_result: Report | None = None,
+    ) -> None:
+        self._upstreams = upstreams
+        self._door = door
+        self._store = store
+        self._hash_key = hash_key
+        self._clock = clock
+        self._on_result = on_result
+        self._places = asyncio.Semaphore(AT_ONCE)
+
+    async def run(self, stop: asyncio.Event, source_ids: Sequence[str] = ()) -> None:
+        """Return when ``stop`` is set and the polls under way were given up. Waits for a database that is away."""
+        running: dict[UpstreamEntry, asyncio.Task[None]] = {}
+        try:
+            while not stop.is_set():
+                try:
+                    wanted = set(await self._upstreams.pollable(source_ids))
+                except Unavailable:
+                    wanted = set(running)
+                for gone in running.keys() - wanted:
+                    await _cancelled(running.pop(gone))
+                for entry in sorted(wanted - running.keys(), key=lambda one: one.source_id):
+                    running[entry] = asyncio.create_task(self._go_on(entry))
+                for task in running.values():
+                    if task.done():
+                        task.result()  # a bug ends the process
+                await _set_within(stop, LOOK_AGAIN_S)
+        finally:
+            for task in running.values():
+                await _cancelled(task)
+
+    async def _go_on(self, entry: UpstreamEntry) -> None:
+        wait_s = random.uniform(0, min(5.0, entry.interval_s))  # noqa: S311 - spreads, protects nothing
+        async with Source(entry, self._door, self._store, self._hash_key, self._clock) as source:
+            while True:
+                await asyncio.sleep(wait_s)
+                try:
+                    async with self._places:
+                        result = await source.poll()
+                except Unavailable as exc:
+                    _log.warning("a poll waits", source=entry.source_id, error=type(exc).__name__)
+                    wait_s = max(1.0, float(exc.retry_after_s))
+                    continue
+                if self._on_result is not None:
+                    self._on_result(result)
+                wait_s = result.next_in_s
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def _set_within(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return

@@ -1,0 +1,305 @@
+"""Navidrome, gonic and supysonic as they were seen to answer. Clients' calls are methods, reads go over HTTP.
+
+What differs is data (``Flavour``); each oddity stands in observed behaviour of the real server.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import FastAPI, Request
+from starlette.responses import JSONResponse, Response
+
+from streams.runtime.clock import FakeClock
+
+USER, PASSWORD = "listener", "pa55 wörd"
+
+
+@dataclass(frozen=True)
+class Flavour:
+    type: str | None
+    tokens: bool = True
+    bookmarks: bool = True
+    """with the play queue"""
+    now_playing: bool = True
+    unknown_method: tuple[int, int] = (404, 0)
+    never_played: str | None = None
+    """what `played` is then; None: it is absent"""
+    zone: str = "Z"
+    counts: bool = True
+    """scrobbles count plays"""
+    now_playing_counts: bool = False
+    search_skips_untagged: bool = False
+    states: bool = False
+    """now playing tells state and position"""
+    empty_queue: bool = True
+    """a queue that was never saved is an object"""
+
+
+NAVIDROME = Flavour("navidrome", states=True)
+GONIC = Flavour(
+    "gonic",
+    now_playing=False,
+    unknown_method=(200, 70),
+    never_played="",
+    now_playing_counts=True,
+    search_skips_untagged=True,
+    empty_queue=False,
+)
+SUPYSONIC = Flavour(None, tokens=False, bookmarks=False, zone="", counts=False)
+
+
+@dataclass
+class Song:
+    id: str
+    album: str
+    duration: float
+    tagged: bool = True
+
+
+@dataclass
+class Played:
+    count: int = 0
+    at: int = 0
+
+
+@dataclass
+class Stored:
+    """What is in the database, so what a backup holds."""
+
+    bookmarks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    queue: dict[str, Any] | None = None
+    plays: dict[str, Played] = field(default_factory=dict)
+
+
+@dataclass
+class Now:
+    """A player's last word, in the server's memory."""
+
+    song: str
+    state: str
+    position_ms: int
+    told_at: int
+
+
+class FakeSubsonic:
+    def __init__(self, flavour: Flavour, clock: FakeClock, songs: list[Song]) -> None:
+        self.flavour = flavour
+        self.clock = clock
+        self.songs = {song.id: song for song in songs}
+        self.stored = Stored()
+        self.players: dict[str, Now] = {}
+        self.mounted = True
+        self.other_people: list[dict[str, Any]] = []
+        self.reverse = False
+        self.repeat_pages = False
+        self.requests: list[tuple[str, dict[str, str]]] = []
+        self.broken = False
+        self.app = FastAPI()
+        self.app.add_api_route("/rest/{method}", self._answer, methods=["GET", "POST"])
+
+    # -- what clients do ---------------------------------------------------------------------------------------
+
+    def create_bookmark(self, song: str, position: int) -> None:
+        """Any position is stored as sent, -5 and 999999999 too; the last writer wins; `changed` moves each time."""
+        if song not in self.songs:
+            return  # ok, and nothing stored
+        now = self.clock.now_ms()
+        before = self.stored.bookmarks.get(song, {"created": now})
+        self.stored.bookmarks[song] = {"position": position, "created": before["created"], "changed": now}
+
+    def save_play_queue(self, songs: list[str], current: str, position: int, client: str = "probe") -> None:
+        self.stored.queue = {
+            "songs": songs, "current": current, "position": position, "changed": self.clock.now_ms(), "by": client,
+        }  # fmt: skip
+
+    def scrobble(self, song: str, time: int | None = None, *, submission: bool = True) -> None:
+        """A retry counts again. An older time counts, and `played` stays at the newest; a future one is taken."""
+        flavour = self.flavour
+        if not flavour.counts:
+            return
+        if not submission and not flavour.now_playing_counts:
+            self.players["probe"] = Now(song, "playing", 0, self.clock.now_ms())
+            return
+        played = self.stored.plays.setdefault(song, Played())
+        played.count += 1
+        at = self.clock.now_ms() if time is None or not submission else time
+        # Whole seconds are kept of it.
+        played.at = max(played.at, at // 1000 * 1000)
+
+    def report_playback(self, song: str, state: str, position_ms: int, player: str = "probe") -> None:
+        """Moves the position either way. "stopped" of another song ends nothing and is answered ok all the same."""
+        now = self.players.get(player)
+        if state == "stopped":
+            if now is not None and now.song == song:
+                del self.players[player]
+            return
+        self.players[player] = Now(song, state, min(position_ms, self._ms(song)), self.clock.now_ms())
+
+    def stream(self, song: str, player: str = "probe") -> None:
+        """How supysonic comes to know of something playing: each request for bytes of it."""
+        self.players[player] = Now(song, "streaming", 0, self.clock.now_ms())
+
+    def backup(self) -> Stored:
+        return copy.deepcopy(self.stored)
+
+    def restore(self, backup: Stored) -> None:
+        """The older database is back, and the server was restarted for it."""
+        self.stored = copy.deepcopy(backup)
+        self.restart()
+
+    def restart(self) -> None:
+        """Queue, bookmarks and counts stay; what plays is forgotten."""
+        self.players.clear()
+
+    def lose_mount(self) -> None:
+        """gonic deletes everything of an empty folder, bookmarks too; Navidrome hides songs, lists bookmarks still."""
+        self.mounted = False
+        if self.flavour is GONIC:
+            self.stored = Stored(queue=self.stored.queue)
+
+    # -- what it answers ---------------------------------------------------------------------------------------
+
+    async def _answer(self, method: str, request: Request) -> Response:
+        form = dict(request.query_params) | {name: str(value) for name, value in (await request.form()).items()}
+        name = method.removesuffix(".view")
+        self.requests.append((name, form))
+        if self.broken:
+            return Response("upstream connect error", 502, media_type="text/plain")
+        refusal = self._login(form)
+        if refusal is not None:
+            return refusal
+        handler = getattr(self, f"_{name}", None)
+        if handler is None or not self._offers(name):
+            status, code = self.flavour.unknown_method
+            message = "view not found" if code == 70 else "Unknown method"
+            return self._failed(code, message, status)
+        content: dict[str, Any] = handler(form)
+        return JSONResponse({"subsonic-response": {"status": "ok", **self._kind(), **content}})
+
+    def _offers(self, name: str) -> bool:
+        if name in ("getBookmarks", "getPlayQueue"):
+            return self.flavour.bookmarks
+        return name != "getNowPlaying" or self.flavour.now_playing
+
+    def _login(self, form: dict[str, str]) -> Response | None:
+        if "t" in form:
+            if not self.flavour.tokens:
+                return self._failed(0, "failed")
+            right = hashlib.md5((PASSWORD + form["s"]).encode()).hexdigest() == form["t"]
+        else:
+            secret = form.get("p", "")
+            right = (bytes.fromhex(secret[4:]).decode() if secret.startswith("enc:") else secret) == PASSWORD
+        return None if right and form.get("u") == USER else self._failed(40, "Wrong username or password")
+
+    def _failed(self, code: int, message: str, status: int = 200) -> Response:
+        answer = {"status": "failed", **self._kind(), "error": {"code": code, "message": message}}
+        return JSONResponse({"subsonic-response": answer}, status)
+
+    def _kind(self) -> dict[str, Any]:
+        if self.flavour.type is None:
+            return {"version": "1.10.2"}
+        return {"version": "1.16.1", "type": self.flavour.type, "serverVersion": "dev", "openSubsonic": True}
+
+    def _getNowPlaying(self, form: dict[str, str]) -> dict[str, Any]:
+        now_ms = self.clock.now_ms()
+        entries = []
+        for player, now in self.players.items():
+            entry = {
+                **self._song(now.song),
+                "username": USER,
+                "minutesAgo": (now_ms - now.told_at) // 60_000,
+                "playerId": 1 + list(self.players).index(player),
+                "playerName": player,
+            }
+            if self.flavour.states:
+                # It moves on by itself, to the end.
+                moved = now_ms - now.told_at if now.state == "playing" else 0
+                entry |= {"state": now.state, "playbackRate": 1}
+                entry["positionMs"] = min(now.position_ms + moved, self._ms(now.song))
+            entries.append(entry)
+        entries += self.other_people
+        return {"nowPlaying": {"entry": entries} if entries else {}}
+
+    def _getBookmarks(self, form: dict[str, str]) -> dict[str, Any]:
+        found = []
+        for song, kept in self.stored.bookmarks.items():
+            bookmark = {
+                "entry": self._song(song),
+                "position": kept["position"],
+                "username": USER,
+                "comment": "",
+                "created": self._time(kept["created"]),
+                "changed": self._time(kept["changed"]),
+            }
+            if self.flavour is NAVIDROME and not kept["position"]:
+                del bookmark["position"]
+            found.append(bookmark)
+        return {"bookmarks": {"bookmark": found[::-1] if self.reverse else found} if found else {}}
+
+    def _getPlayQueue(self, form: dict[str, str]) -> dict[str, Any]:
+        queue = self.stored.queue
+        if queue is None:
+            never = {"username": USER, "changed": "0001-01-01T00:00:00Z", "changedBy": ""}
+            return {"playQueue": never} if self.flavour.empty_queue else {}
+        answer = {
+            "entry": [self._song(song) for song in queue["songs"]],
+            "current": queue["current"],
+            "position": queue["position"],
+            "username": USER,
+            "changed": self._time(queue["changed"]),
+            "changedBy": queue["by"],
+        }
+        if self.flavour is NAVIDROME and not queue["position"]:
+            del answer["position"]
+        return {"playQueue": answer}
+
+    def _getAlbumList2(self, form: dict[str, str]) -> dict[str, Any]:
+        assert form["type"] == "recent"
+        last: dict[str, int] = {}
+        for song, played in self.stored.plays.items():
+            album = self.songs[song].album
+            last[album] = max(last.get(album, 0), played.at)
+        order = sorted(last, key=lambda album: -last[album])[: int(form["size"])]
+        return {"albumList2": {"album": [{"id": album, "name": album} for album in order]} if order else {}}
+
+    def _getAlbum(self, form: dict[str, str]) -> dict[str, Any]:
+        songs = [self._song(song.id) for song in self.songs.values() if song.album == form["id"]]
+        return {"album": {"id": form["id"], "song": songs}}
+
+    def _search3(self, form: dict[str, str]) -> dict[str, Any]:
+        found = [song for song in self.songs.values() if song.tagged or not self.flavour.search_skips_untagged]
+        offset, count = int(form["songOffset"]), int(form["songCount"])
+        if self.reverse:
+            found.reverse()
+        page = found[:count] if self.repeat_pages else found[offset : offset + count]
+        return {"searchResult3": {"song": [self._song(song.id) for song in page]} if page and self.mounted else {}}
+
+    def _song(self, identifier: str) -> dict[str, Any]:
+        song = self.songs[identifier]
+        played = self.stored.plays.get(identifier)
+        answer: dict[str, Any] = {
+            "id": identifier,
+            "title": f"Title of {identifier}\r\n\x1b[31m\u202e",
+            "album": song.album,
+            "type": "music",
+            "isDir": False,
+        }
+        if int(song.duration):  # cut to seconds, absent when nothing is left
+            answer["duration"] = int(song.duration)
+        if self.flavour.counts and played is not None and played.count:
+            answer |= {"playCount": played.count, "played": self._time(played.at)}
+        elif self.flavour.never_played is not None:
+            answer["played"] = self.flavour.never_played
+        return answer
+
+    def _ms(self, song: str) -> int:
+        return int(self.songs[song].duration * 1000)
+
+    def _time(self, ms: int) -> str:
+        text = datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
+        return f"{text}402938Z" if self.flavour.zone else text[:19]
