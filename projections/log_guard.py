@@ -89,7 +89,10 @@ class LogGuard:
         return {partition: Extent(first[partition], end[partition]) for partition in first}
 
     def check(self, positions: Iterable[Position]) -> None:
-        """Raise ConfigurationError unless every bound position can go on where it stands."""
+        """Raise ConfigurationError unless every bound position can go on where it stands.
+
+        A log that ends before a position is Unavailable for SHORT_PATIENCE_S, refused after that.
+        """
         bound = [position for position in positions if position.topic_id is not None]
         self.confirm(self.ask(), bound)
         extents = self.extents(position.partition for position in bound)
@@ -98,7 +101,7 @@ class LogGuard:
         for position in bound:
             extent = extents[position.partition]
             if position.next_offset > extent.end:
-                raise ConfigurationError(self._refusal(f"the log ends at {extent.end}: its tail was lost", position))
+                self._judge_tail(position, extent)
             if position.next_offset < extent.first:
                 raise ConfigurationError(
                     self._refusal(f"the log begins at {extent.first}: its head was cut off", position)
