@@ -18,7 +18,6 @@ from collections.abc import Callable
 from typing import Protocol
 
 from confluent_kafka import (
-    OFFSET_BEGINNING,
     Consumer,
     KafkaError,
     KafkaException,
@@ -262,8 +261,27 @@ class Poller:
                 raise Crash(f"committed offset of {tp.topic}[{tp.partition}]: {tp.error}")
             known = tp.offset if tp.offset >= 0 else None
             units[tp.partition].committed[tp.topic] = known
-            starts.append(TopicPartition(tp.topic, tp.partition, OFFSET_BEGINNING if known is None else known))
+            # Never "the beginning": librdkafka would look that offset up, and when a seek comes before the answer it
+            # asks again half a second later and goes there, back over what was read meanwhile.
+            start = self._first(consumer, tp) if known is None else known
+            starts.append(TopicPartition(tp.topic, tp.partition, start))
         return starts
+
+    def _first(self, consumer: Consumer, tp: TopicPartition) -> int:
+        """The offset at which a partition begins. Raises Crash when no leader tells it in time."""
+        deadline = time.monotonic() + self._config.operation_timeout
+        while True:
+            reason: object = "no answer"
+            try:
+                marks = consumer.get_watermark_offsets(TopicPartition(tp.topic, tp.partition), OFFSETS_ATTEMPT)
+                if marks is not None:
+                    return marks[0]
+            except KafkaException as error:
+                reason = error.args[0]
+            if time.monotonic() > deadline:
+                raise Crash(f"first offset of {tp.topic}[{tp.partition}]: {reason}")
+            # Its leader may be moving.
+            self._quit.wait(0.1)
 
     def _ask_committed(self, consumer: Consumer, wanted: list[TopicPartition]) -> list[TopicPartition]:
         deadline = time.monotonic() + self._config.operation_timeout
@@ -305,8 +323,8 @@ class Poller:
 #: The coordinator does not answer, or waits for a transaction's end.
 _UNTOLD = (KafkaError._TIMED_OUT, KafkaError._WAIT_COORD, KafkaError.UNSTABLE_OFFSET_COMMIT)
 
-#: The partition was assigned a moment ago and its fetcher is not there yet.
-_NOT_YET = (KafkaError._STATE, KafkaError._PREV_IN_PROGRESS, KafkaError._IN_PROGRESS)
+#: The partition was assigned a moment ago and its fetcher is not there yet, or the pause of a rebalance came between.
+_NOT_YET = (KafkaError._STATE, KafkaError._PREV_IN_PROGRESS, KafkaError._IN_PROGRESS, KafkaError._OUTDATED)
 
 
 def _kafka_consumer(config: EngineConfig) -> Consumer:
