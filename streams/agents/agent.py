@@ -27,11 +27,13 @@ class AgentTable:
 @dataclass(frozen=True, slots=True)
 class Agent:
     """``name`` is its consumer group, and with it the prefix of transactional ids and changelogs and the name of
-    its state directory. ``declare`` declares its tables and its agent on the app; nothing connects there.
+    its state directory. ``outputs`` are the topics it writes in its transactions, besides changelogs and dead
+    letters. ``declare`` declares its tables and its agent on the app; nothing connects there.
     ``batch_records_max`` is its setting.
     """
 
     name: str
     tables: tuple[AgentTable, ...]
+    outputs: tuple[str, ...]
     declare: Callable[[App, Settings, Contract], None]
     batch_records_max: Callable[[Settings], int]

@@ -77,6 +77,7 @@ def config(settings: Settings, agent: Agent, worker: str = "setup", contract: Co
         session_timeout=settings.playback.session_timeout_s,
         permanent_errors=(Permanent,),
         client=client,
+        repair_command="playhead agents repair",
         dead_letter=None if contract is None else DeadLetters(f"agent.{agent.name}", contract, SystemClock()),
         metrics=EngineMetrics(agent.name),
         failpoint=failpoint(settings.failpoints),

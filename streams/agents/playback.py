@@ -30,6 +30,7 @@ from streams.runtime.misplaced import hold_in_place
 from streams.runtime.settings import Settings
 
 TABLE = "progress"
+OUTPUTS = (PLAYBACK_DECIDED.name,)
 REGISTRY_WAIT_S = 2.0
 
 _log = logs.get(__name__)
@@ -40,7 +41,7 @@ def declare(app: App, settings: Settings, contract: Contract) -> None:
     policy = POLICIES[settings.playback.policy]
     progress = app.Table(TABLE, help="state of one person and one media, by user_ref:media_id")
 
-    @app.agent(app.source(PLAYBACK_REPORTED.name), outputs=[PLAYBACK_DECIDED.name])
+    @app.agent(app.source(PLAYBACK_REPORTED.name), outputs=OUTPUTS)
     async def playback(stream: Any) -> None:
         async for batch in stream:
             for record in batch.records:
@@ -218,6 +219,7 @@ AGENT = Agent(
             home=playback_partition,
         ),
     ),
+    outputs=OUTPUTS,
     declare=declare,
     batch_records_max=lambda settings: settings.playback.batch_records_max,
 )

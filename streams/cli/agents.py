@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from streams.cli.output import Json, emit_json, emit_table
+from streams.cli.output import Json, emit_json, emit_table, finish
 
 if TYPE_CHECKING:
     from streams.agents.agent import AgentTable
@@ -30,7 +30,8 @@ class RunUnlessTold(TyperGroup):
 app = typer.Typer(
     cls=RunUnlessTold,
     add_completion=False,
-    help="Run the Faust agents (`playhead agents` alone is `playhead agents run`), or look into their tables.",
+    help="Run the Faust agents (`playhead agents` alone is `playhead agents run`), look into their tables, "
+    "or repair what broker crashes left.",
 )
 
 
@@ -120,6 +121,35 @@ def table(
             typer.echo(f"more rows than {limit}: narrow it down with --prefix or --partition, or raise --limit")
     if wanted is not None and not rows:
         raise typer.Exit(EXIT_DIFFERENCES)
+
+
+@app.command(
+    epilog="Examples:  playhead agents repair  ·  playhead agents repair --abort  ·  "
+    "playhead agents repair playback --json"
+)
+def repair(
+    names: list[str] = typer.Argument(None, metavar="NAME", help="Agents to look at; all by default."),
+    abort: bool = typer.Option(False, "--abort", help="Abort what hangs. Without it nothing is changed."),
+    as_json: Json = False,
+) -> None:
+    """Find transactions that nobody will decide any more, and abort them with --abort.
+
+    Broker crashes can leave them; agents then refuse to start, and readers stand still before them. Looked at are
+    an agent's outputs, dead letters and changelogs and its group's offsets, and they are aborted in this order.
+    Stop the agents first: with --abort it is refused (exit code 78) while any is at work. Exit code 1 when
+    something hangs and was not aborted.
+    """
+    from streams.agents.mending import repair as look
+    from streams.runtime.settings import Settings
+
+    found = look(Settings.load(), names or [], abort=abort)
+    if as_json:
+        emit_json({"aborted": abort, "agents": {name: report.as_json() for name, report in found.items()}})
+    else:
+        for name, report in found.items():
+            for line in report.lines(aborted=abort):
+                typer.echo(f"{name}: {line}")
+    finish([] if abort else [item for report in found.values() for item in report.hanging])
 
 
 def _list_tables(as_json: bool) -> None:

@@ -20,7 +20,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, assert_never
 
@@ -72,6 +72,41 @@ class Findings:
     hanging: tuple[Hanging, ...]
     pending: tuple[Pending, ...]
 
+    def commands(self) -> list[str]:
+        """The aborts by Kafka's own tool, to be run in this order."""
+        return [
+            "kafka-transactions.sh --bootstrap-server ... abort "
+            f"--topic {h.transaction.topic} --partition {h.transaction.partition} "
+            f"--start-offset {h.transaction.start_offset}"
+            for h in self.hanging
+        ]
+
+    def lines(self, *, aborted: bool) -> list[str]:
+        """Say what was found, a line each, and what to do next."""
+        lines = [f"{'aborted' if aborted else 'hangs'}: {item}" for item in self.hanging]
+        lines += [
+            f"open: {p.transaction.topic}[{p.transaction.partition}] from offset {p.transaction.start_offset}: "
+            f"{p.transactional_id} is {p.state}, its coordinator ends it by itself"
+            for p in self.pending
+        ]
+        if not self.hanging:
+            return [*lines, "nothing hangs"]
+        if not aborted:
+            lines.append("Stop all workers, then abort with --abort, or with Kafka's own tool in this order:")
+            lines += [f"  {command}" for command in self.commands()]
+        return lines
+
+    def as_json(self) -> dict[str, object]:
+        """For machines."""
+        return {
+            "hanging": [
+                asdict(h.transaction) | {"role": h.role, "transactional_id": h.transactional_id} for h in self.hanging
+            ],
+            "pending": [
+                asdict(p.transaction) | {"transactional_id": p.transactional_id, "state": p.state} for p in self.pending
+            ],
+        }
+
 
 def find_hanging(config: EngineConfig, needed: Needed) -> Findings:
     """Look at every partition of the app's outputs and changelogs and at the group's of __consumer_offsets.
@@ -112,32 +147,6 @@ def active_members(config: EngineConfig) -> int:
     if found.state in (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD):
         return 0
     return max(1, len(found.members))
-
-
-def commands(findings: Findings) -> list[str]:
-    """The same by Kafka's own tool, to be run in this order."""
-    return [
-        "kafka-transactions.sh --bootstrap-server ... abort "
-        f"--topic {h.transaction.topic} --partition {h.transaction.partition} "
-        f"--start-offset {h.transaction.start_offset}"
-        for h in findings.hanging
-    ]
-
-
-def report(findings: Findings, *, aborted: bool) -> list[str]:
-    """The findings in words, a line each, with what to do next."""
-    lines = [f"{'aborted' if aborted else 'hangs'}: {item}" for item in findings.hanging]
-    lines += [
-        f"open: {p.transaction.topic}[{p.transaction.partition}] from offset {p.transaction.start_offset}: "
-        f"{p.transactional_id} is {p.state}, its coordinator ends it by itself"
-        for p in findings.pending
-    ]
-    if not findings.hanging:
-        return [*lines, "nothing hangs"]
-    if not aborted:
-        lines.append("Stop all workers, then abort with --abort, or with Kafka's own tool in this order:")
-        lines += [f"  {command}" for command in commands(findings)]
-    return lines
 
 
 async def _find(wire: Wire, config: EngineConfig, needed: Needed) -> Findings:
@@ -219,7 +228,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except EngineError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    lines = report(findings, aborted=given.abort)
+    lines = findings.lines(aborted=given.abort)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return EXIT_CRASH if findings.hanging and not given.abort else EXIT_CLEAN
 

@@ -40,7 +40,7 @@ class Letters:
 
 
 def failpoint(settings: dict[str, Any]) -> Callable[[str], None]:
-    """Kill or hang this process the n-th time it passes a step."""
+    """Kill or hang this process the n-th time it passes a step; a hang first makes the file ``mark``."""
     die, hang, slow = settings.get("die"), settings.get("hang"), settings.get("slow", {})
     passed: Counter[str] = Counter()
 
@@ -51,6 +51,8 @@ def failpoint(settings: dict[str, Any]) -> Callable[[str], None]:
         if die and name == die["at"] and passed[name] == die["after"]:
             os.kill(os.getpid(), signal.SIGKILL)
         if hang and name == hang["at"] and passed[name] == hang["after"]:
+            if "mark" in hang:
+                Path(hang["mark"]).touch()
             time.sleep(hang.get("seconds", 3600))
 
     return at
