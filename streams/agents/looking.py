@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from schemas.placement import PARTITIONS
 from streams.agents.agent import Agent, AgentTable
 from streams.agents.app import AGENTS, config, state_dir
-from streams.engine import Crash, Refused
-from streams.engine.batch import TableSpec
-from streams.engine.inspection import Look, local_partitions, look_committed, look_local
+from streams.engine import Crash, Look, Refused, local_partitions, look_committed, look_local
 from streams.runtime.errors import ConfigurationError, Unavailable
 from streams.runtime.kafka import wait_for_broker
 from streams.runtime.settings import Settings
@@ -101,7 +99,6 @@ def _copies(
     key: bytes | None,
     prefix: bytes,
 ) -> Generator[Copy, None, None]:
-    spec = TableSpec.of(agent.name, table.name)
     there = {} if committed else _local(settings, agent, worker)
     if worker is not None and not any(partition in there for partition in partitions):
         has = ", ".join(str(partition) for partition in sorted(there)) or "none at all"
@@ -115,13 +112,15 @@ def _copies(
                 found = [
                     Copy(
                         f"worker {name}",
-                        opened.enter_context(look_local(state_dir(settings, agent, name), spec, partition)),
+                        opened.enter_context(look_local(config(settings, agent, name), table.name, partition)),
                     )
                     for name in there[partition]
                 ]
                 yield max(found, key=lambda copy: copy.look.reach.offset)
         elif worker is None:
-            yield Copy(CHANGELOG, look_committed(config(settings, agent), spec, partition, key=key, prefix=prefix))
+            yield Copy(
+                CHANGELOG, look_committed(config(settings, agent), table.name, partition, key=key, prefix=prefix)
+            )
 
 
 def _local(settings: Settings, agent: Agent, worker: str | None) -> dict[int, list[str]]:

@@ -1,6 +1,6 @@
 """Faust agents at batch speed, exactly once: see README.md.
 
-``App`` and ``Table`` load Faust on first use, so that a reader of positions or settings need not.
+What needs Faust or RocksDB loads it on first use, so that a reader of positions or settings need not.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from .versions import Versioned
 
 if TYPE_CHECKING:
     from .app import App, changelog_topics
+    from .inspection import Look, Reach, local_partitions, look_committed, look_local
     from .process import run_together
     from .table import Table
 
@@ -48,23 +49,38 @@ __all__ = [
     "Failpoint",
     "FloodError",
     "Hung",
+    "Look",
     "MetricsPort",
     "NoMetrics",
     "Output",
     "PermanentError",
+    "Reach",
     "Refused",
     "SourcePosition",
     "Table",
     "Versioned",
     "changelog_topics",
     "ensure_changelogs",
+    "local_partitions",
+    "look_committed",
+    "look_local",
     "run_together",
 ]
 
-_FAUST = {"App": "app", "changelog_topics": "app", "run_together": "process", "Table": "table"}
+_LATER = {
+    "App": "app",
+    "changelog_topics": "app",
+    "run_together": "process",
+    "Look": "inspection",
+    "Reach": "inspection",
+    "local_partitions": "inspection",
+    "look_committed": "inspection",
+    "look_local": "inspection",
+    "Table": "table",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _FAUST:
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_FAUST[name]}", __name__), name)
+    return getattr(import_module(f".{_LATER[name]}", __name__), name)

@@ -63,15 +63,16 @@ def local_partitions(state_dir: Path) -> list[int]:
 
 
 @contextmanager
-def look_local(state_dir: Path, table: TableSpec, partition: int) -> Iterator[Look]:
-    """Open the local copy of one partition beside a worker that may be using it; valid inside ``with``.
+def look_local(config: EngineConfig, name: str, partition: int) -> Iterator[Look]:
+    """Open one partition of the table ``name`` in ``config.state_dir``, beside a worker that may be using it.
 
-    Rows and position are those of one moment. Raises Refused when there is no copy, when it is unusable, or
-    when it does not hold this table.
+    Valid inside ``with``. Rows and position are those of one moment. Raises Refused when there is no copy, when
+    it is unusable, or when it does not hold this table.
     """
-    path = state_dir / str(partition)
+    table = TableSpec.of(config.group, name)
+    path = config.state_dir / str(partition)
     if not (path / "CURRENT").is_file():
-        raise Refused(f"partition {partition} has no local state in {state_dir}")
+        raise Refused(f"partition {partition} has no local state in {config.state_dir}")
     with tempfile.TemporaryDirectory(prefix="engine-look-") as own_log:
         db = _open_beside(path, Path(own_log))
         try:
@@ -104,13 +105,15 @@ def look_local(state_dir: Path, table: TableSpec, partition: int) -> Iterator[Lo
 
 
 def look_committed(
-    config: EngineConfig, table: TableSpec, partition: int, *, key: bytes | None = None, prefix: bytes = b""
+    config: EngineConfig, name: str, partition: int, *, key: bytes | None = None, prefix: bytes = b""
 ) -> Look:
-    """Replay one changelog partition to what is committed now, keeping the rows of ``key`` or ``prefix`` only.
+    """Replay one changelog partition of the table ``name`` to what is committed now, keeping the rows of ``key`` or
+    ``prefix`` only.
 
     Raises Refused when the changelog is missing or its head is gone, Crash when the brokers do not answer
     within ``operation_timeout``.
     """
+    table = TableSpec.of(config.group, name)
     logs = Logs(config)
     facts = logs.describe([table.changelog])
     if table.changelog not in facts:

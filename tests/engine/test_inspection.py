@@ -14,6 +14,8 @@ from streams.engine.changelog import SourceMark
 from streams.engine.inspection import local_partitions, look_local
 from streams.engine.store import STATE_KEY, Position, StoreState
 
+from .fakes import config
+
 TABLE = TableSpec.of("g", "table")
 OTHER = TableSpec.of("g", "tables")
 
@@ -48,25 +50,25 @@ def at_work(folder: Path) -> Worker:
 
 def test_given_a_worker_at_work_then_rows_and_position_of_one_moment_are_seen_beside_it(tmp_path: Path) -> None:
     worker = at_work(tmp_path)
-    with look_local(tmp_path, TABLE, 3) as look:
+    with look_local(config(tmp_path), "table", 3) as look:
         worker.write({TABLE.prefix + b"a1": b"later"}, 8)
         assert (look.reach.offset, dict(look.reach.sources), look.reach.undecided) == (7, {"source": 14}, 0)
         assert look.get(b"a1") == b"row a1"
         assert look.get(b"none") is None
         assert list(look.scan(b"a")) == [(b"a1", b"row a1"), (b"a2", b"row a2")]
         assert [key for key, _ in look.scan(b"")] == [b"a1", b"a2", b"b"]
-    with look_local(tmp_path, TABLE, 3) as look:
+    with look_local(config(tmp_path), "table", 3) as look:
         assert (look.reach.offset, look.get(b"a1")) == (8, b"later")
     worker.write({TABLE.prefix + b"b": None}, 9)
     worker.close()
-    with look_local(tmp_path, TABLE, 3) as look:
+    with look_local(config(tmp_path), "table", 3) as look:
         assert (look.reach.offset, look.get(b"b")) == (9, None)
 
 
 def test_given_a_look_then_the_workers_folder_has_no_new_file(tmp_path: Path) -> None:
     worker = at_work(tmp_path)
     before = sorted(path.name for path in (tmp_path / "3").iterdir())
-    with look_local(tmp_path, TABLE, 3) as look:
+    with look_local(config(tmp_path), "table", 3) as look:
         assert look.get(b"b") == b"row b"
     assert sorted(path.name for path in (tmp_path / "3").iterdir()) == before
     worker.close()
@@ -81,11 +83,11 @@ def test_given_partitions_then_those_with_a_copy_are_listed(tmp_path: Path) -> N
 
 def test_given_no_copy_or_an_unusable_one_then_refused_and_nothing_is_made(tmp_path: Path) -> None:
     at_work(tmp_path).close()
-    with pytest.raises(Refused, match="no local state"), look_local(tmp_path, TABLE, 4):
+    with pytest.raises(Refused, match="no local state"), look_local(config(tmp_path), "table", 4):
         pass
     assert not (tmp_path / "4").exists()
-    with pytest.raises(Refused, match="not g-tables-changelog"), look_local(tmp_path, OTHER, 3):
+    with pytest.raises(Refused, match="not g-tables-changelog"), look_local(config(tmp_path), "tables", 3):
         pass
     (tmp_path / "3" / "CURRENT").write_bytes(b"nonsense")
-    with pytest.raises(Refused, match="cannot be read"), look_local(tmp_path, TABLE, 3):
+    with pytest.raises(Refused, match="cannot be read"), look_local(config(tmp_path), "table", 3):
         pass

@@ -341,7 +341,7 @@ class Model(RuleBasedStateMachine):
         found: Tables = {}
         at = 0
         for table in (COUNTS, LAST):
-            with look_local(folder, table, 0) as look:
+            with look_local(config(folder), table.name, 0) as look:
                 assert look.reach.offset <= self.broker.log(table.changelog).stable
                 found[table.name] = dict(look.scan(b""))
                 at = look.reach.sources.get(SOURCE, 0)

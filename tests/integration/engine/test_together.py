@@ -46,13 +46,12 @@ class Bench:
         self._askers = {app: Consumer({"bootstrap.servers": bootstrap, "group.id": f"{prefix}-{app}"}) for app in APPS}
 
     def config(self, app: str) -> EngineConfig:
-        return EngineConfig(bootstrap=self.bootstrap, group=f"{self.prefix}-{app}", state_dir=self.folder)
+        return EngineConfig(
+            bootstrap=self.bootstrap, group=f"{self.prefix}-{app}", state_dir=self.folder / "state" / app
+        )
 
     def table(self, app: str) -> TableSpec:
         return TableSpec.of(f"{self.prefix}-{app}", "counts")
-
-    def state(self, app: str) -> Path:
-        return self.folder / "state" / app
 
     @property
     def gate(self) -> Path:
@@ -118,8 +117,8 @@ class Bench:
         rows: dict[bytes, bytes] = {}
         local: dict[bytes, bytes] = {}
         for partition in range(PARTITIONS):
-            rows |= look_committed(self.config(app), self.table(app), partition).scan(b"")
-            with look_local(self.state(app), self.table(app), partition) as look:
+            rows |= look_committed(self.config(app), "counts", partition).scan(b"")
+            with look_local(self.config(app), "counts", partition) as look:
                 local |= look.scan(b"")
         table = {key: counts[-1] for key, counts in wanted.items()}
         problems += [
