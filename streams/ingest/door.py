@@ -19,6 +19,7 @@ from typing import Protocol
 
 from streams.domain.report import problem
 from streams.ingest.draft import Draft, as_rules_see, event_id_of
+from streams.ingest.echoes import way_of
 from streams.ingest.hooks import ParsedReport, Rejected
 from streams.ingest.identify import Identified, Identify, Made
 from streams.ingest.listens import oldest_first
@@ -28,6 +29,7 @@ from streams.ingest.spooled import entry_of
 from streams.runtime import metrics
 from streams.runtime.clock import Clock
 from streams.runtime.contract import Contract
+from streams.runtime.echoes import Ledger, Way
 from streams.runtime.failpoints import Failpoint, disarmed
 from streams.runtime.publisher import BrokerAway, Publisher
 from streams.runtime.spool import Spool
@@ -62,7 +64,7 @@ class Receipt:
 
 
 class Door:
-    """``spool`` None: what Kafka or PostgreSQL can't take now is Unavailable."""
+    """``spool`` None: what Kafka or PostgreSQL can't take now is Unavailable. ``ledger`` None: nothing is an echo."""
 
     def __init__(
         self,
@@ -75,9 +77,10 @@ class Door:
         clock: Clock,
         facts: MediaFacts | None = None,
         spool: Spool | None = None,
+        ledger: Ledger | None = None,
         failpoint: Failpoint = disarmed,
     ) -> None:
-        self.identify = Identify(contract, people, media, facts or NothingKnown())
+        self.identify = Identify(contract, people, media, facts or NothingKnown(), ledger)
         self._publisher = publisher
         self._sources = sources
         self._clock = clock
@@ -98,7 +101,7 @@ class Door:
         Raises Unavailable (BrokerAway, DatabaseAway, SpoolAway). After it, all, some or none may be in the log.
         """
         rejected: list[Rejection] = []
-        drafts = await self._whose(principal, results, correlation_id, rejected)
+        drafts = await self._whose(principal, results, way_of(format), correlation_id, rejected)
         for draft in drafts:
             draft.event_id = event_id_of(draft, principal, idempotency_key, self.identify.people.key_of)
         drafts = oldest_first(drafts)
@@ -112,6 +115,7 @@ class Door:
             metrics.REPORTS_REJECTED.labels(format, refusal.reason).inc()
         self._failpoint("ingest.validated")
         await self._keep(drafts, made, later, found)
+        await self.identify.echoes.returned([one.draft for one in made])
         accepted = sorted([one.draft.index for one in made] + [draft.index for draft in later])
         if accepted:
             metrics.REPORTS_ACCEPTED.labels(format).inc(len(accepted))
@@ -148,6 +152,7 @@ class Door:
         self,
         principal: Principal,
         results: Sequence[ParsedReport | Rejected],
+        way: Way | None,
         correlation_id: str,
         rejected: list[Rejection],
     ) -> list[Draft]:
@@ -184,6 +189,7 @@ class Door:
                 assert report.upstream_media is not None, "parsers refuse reports without media"
                 named = Named(report.upstream_media, may_be_ours=False)
             draft = Draft(index, report, source_id, user, named, principal.user_ref, correlation_id, received_at)
+            draft.way = way
             # The rules behind the log would refuse it: then it is answered here, where somebody listens.
             wrong = problem(as_rules_see(draft))
             if wrong is not None:

@@ -12,6 +12,7 @@ from streams.domain.identity import derived_event_id, media_id
 from streams.domain.report import Report
 from streams.ingest.hooks import ParsedReport
 from streams.ingest.media import Facts, Named
+from streams.runtime.echoes import Way
 from streams.runtime.tokens import Principal
 
 PersonKey = Callable[[str, str], bytes]
@@ -22,7 +23,8 @@ PersonKey = Callable[[str, str], bytes]
 class Draft:
     """``index``: place in the request. ``user``: as the source names them; None: the one the token is bound to,
     ``bound``. ``event_id`` is given before anything is looked up; ``user_ref`` and ``media_id`` are empty until
-    they are known."""
+    they are known. ``way``: how a value that was written to the server comes back in it; ``echo_of``: the row that
+    says this one did."""
 
     index: int
     report: ParsedReport
@@ -35,6 +37,8 @@ class Draft:
     event_id: str = ""
     user_ref: str = ""
     media_id: str = ""
+    way: Way | None = None
+    echo_of: int | None = None
 
     @property
     def whose(self) -> tuple[str, str]:

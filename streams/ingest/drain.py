@@ -83,6 +83,7 @@ class Drain:
                 await self._hold(piece, [(one.draft, exc.cause) for one in sending])
                 return 0
             self._failpoint("ingest.drained")
+            await self._identify.echoes.returned([one.draft for one in sending])
             await self._delete([piece[one.draft.index] for one in sending])
         if found.unclear:
             raise found.away or Unavailable("a spooled report can't be identified yet")

@@ -12,11 +12,13 @@ from schemas.placement import playback_key, playback_partition
 from schemas.topics import PLAYBACK_REPORTED
 from streams.domain.identity import media_id
 from streams.ingest.draft import Draft, by_source, event_of
+from streams.ingest.echoes import Echoes
 from streams.ingest.listens import told
 from streams.ingest.media import Facts, Media, MediaFacts
 from streams.ingest.people import People
 from streams.runtime.contract import Contract
 from streams.runtime.database import DatabaseAway
+from streams.runtime.echoes import Ledger
 from streams.runtime.errors import Unavailable
 from streams.runtime.people import UnknownSource
 from streams.runtime.publisher import Record
@@ -54,11 +56,14 @@ class Identified:
 
 
 class Identify:
-    def __init__(self, contract: Contract, people: People, media: Media, facts: MediaFacts) -> None:
+    def __init__(
+        self, contract: Contract, people: People, media: Media, facts: MediaFacts, ledger: Ledger | None = None
+    ) -> None:
         self._contract = contract
         self._media = media
         self._facts = facts
         self.people = people
+        self.echoes = Echoes(ledger)
 
     async def of(self, drafts: Sequence[Draft]) -> Identified:
         """Fill in ``user_ref`` and ``media_id`` where they can be known now.
@@ -72,6 +77,7 @@ class Identify:
         place = {draft.index: number for number, draft in enumerate(drafts)}
         for sorted_out in (found.ready, found.unclear):
             sorted_out.sort(key=lambda draft: place[draft.index])
+        await self.echoes.mark(found.ready)
         return found
 
     async def records(self, drafts: Sequence[Draft]) -> tuple[list[Made], list[Refusal]]:

@@ -30,6 +30,7 @@ def entry_of(draft: Draft) -> Entry:
         "bound": draft.bound,
         "named": draft.named.name,
         "may_be_ours": draft.named.may_be_ours,
+        "way": draft.way,
         "listen": isinstance(draft.report, Listen),
         "report": report,
     }
@@ -53,6 +54,7 @@ def draft_of(entry: Entry, index: int) -> Draft:
             correlation_id=document["correlation_id"],
             received_at=document["received_at"],
             event_id=document["event_id"],
+            way=document.get("way"),
         )
     except (ValueError, TypeError, KeyError) as exc:
         raise Unreadable(type(exc).__name__) from None

@@ -15,6 +15,7 @@ from streams.ingest.people import People
 from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.contract import Contract
 from streams.runtime.database import Database
+from streams.runtime.echoes import PostgresLedger
 from streams.runtime.failpoints import Failpoint, disarmed
 from streams.runtime.people import PostgresAliases, PostgresPeople, PostgresSources
 from streams.runtime.publisher import KafkaPublisher
@@ -58,6 +59,7 @@ class Ingest:
             sources=PostgresSources(self.database),
             clock=clock,
             spool=self.spool,
+            ledger=PostgresLedger(self.database),
             failpoint=failpoint,
         )
         self.drain = Drain(self.spool, self.door.identify, self.publisher, failpoint=failpoint)

@@ -23,6 +23,7 @@ from streams.ingest.people import People
 from streams.runtime.clock import FakeClock
 from streams.runtime.contract import Contract
 from streams.runtime.database import DatabaseAway
+from streams.runtime.echoes import EXPIRY_S, SLACK_S, Back, Value, Way
 from streams.runtime.edge import Limits
 from streams.runtime.failpoints import Failpoint, disarmed
 from streams.runtime.people import Person, UnknownSource
@@ -150,6 +151,37 @@ class FakeAliases:
 
 
 @dataclass
+class FakeLedger:
+    """Rows are [source, value hash, ways it came back]; nothing expires by itself."""
+
+    database: FakeDatabase = field(default_factory=FakeDatabase)
+    rows: dict[int, tuple[str, int, set[Way]]] = field(default_factory=dict)
+
+    async def sent(
+        self, source_id: str, user_ref: str, media_id: str, value: Value, expiry_s: float = EXPIRY_S
+    ) -> None:
+        self.database.ask()
+        (value_hash,) = value.hashes(source_id, user_ref, media_id)
+        self.rows[len(self.rows)] = (source_id, value_hash, set())
+
+    async def returning(self, source_id: str, way: Way, reports: Sequence[Back]) -> Mapping[int, int]:
+        self.database.ask()
+        found: dict[int, int] = {}
+        for place, back in enumerate(reports):
+            hashes = back.value.hashes(source_id, back.user_ref, back.media_id, slack_s=SLACK_S)
+            for row, (source, value_hash, ways) in self.rows.items():
+                if source == source_id and value_hash in hashes and way not in ways and row not in found.values():
+                    found[place] = row
+                    break
+        return found
+
+    async def returned(self, way: Way, rows: Collection[int]) -> None:
+        self.database.ask()
+        for row in rows:
+            self.rows[row][2].add(way)
+
+
+@dataclass
 class FakeSources:
     names: set[str]
     database: FakeDatabase = field(default_factory=FakeDatabase)
@@ -198,6 +230,7 @@ class World:
         sources = {"home", "jelly"}
         self.people = FakePeople(sources, self.database)
         self.aliases = FakeAliases(self.database)
+        self.ledger = FakeLedger(self.database)
         self.publisher = FakePublisher()
         self.tokens = FakeTokens(self.database)
         for letter, principal in {
@@ -226,6 +259,7 @@ class World:
             clock=self.clock,
             facts=facts,
             spool=self.spool,
+            ledger=self.ledger,
             failpoint=failpoint,
         )
 
