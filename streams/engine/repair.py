@@ -2,8 +2,13 @@
 
 A transaction hangs when a partition's leader has it open and no coordinator will ever decide it: no
 transactional id has its producer, or the id's transaction does not contain the partition. This is the rule of
-Kafka's own `kafka-transactions.sh find-hanging`, without its age limit and with two more questions: every
-coordinator must answer, and the transaction must still be open, from the same offset, after they did.
+Kafka's own `kafka-transactions.sh find-hanging`, which however looks only at producers that have been silent for 15
+minutes (`--max-transaction-timeout`), and so not at one whose producer goes on. Here every coordinator must answer
+instead, and the transaction must still be open, from the same offset, after they did; one whose producer no id has
+also `hanging_timeout` later, since coordinators do not tell ids that one may not see.
+
+Rights: Read on the topics and on __consumer_offsets, Describe on all transactional ids and on the group; to abort,
+Alter or ClusterAction on the cluster.
 
 The order: outputs, changelogs, then the group's partition of __consumer_offsets. As long as that last one hangs,
 no worker can read its offsets and begin, so no new transaction can commit what is still undecided.
@@ -17,6 +22,7 @@ Exit codes: 0 nothing hangs, or it is aborted; 1 something hangs, or a broker di
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -157,6 +163,8 @@ async def _find(wire: Wire, config: EngineConfig, needed: Needed) -> Findings:
     if silent := [p for p, leader in (await wire.leaders(TRANSACTIONS_TOPIC)).items() if leader < 0]:
         raise Crash(f"{TRANSACTIONS_TOPIC} has no leader for {silent}: what its coordinators know cannot be asked")
     known = {item.producer_id: item for item in await wire.known_transactions(item.producer_id for item in first)}
+    if any(item.producer_id not in known for item in first):
+        await asyncio.sleep(config.hanging_timeout)
     # One that ended while we asked is open no more: only what is open at both times was never decided.
     still = set(map(_identity, await wire.open_transactions(roles)))
     hanging: list[Hanging] = []

@@ -45,7 +45,8 @@ class FakeWire:
 
 
 def find(tmp_path: Path, wire: FakeWire, needed: Needed = NEEDED) -> Findings:
-    return asyncio.run(_find(wire, config(tmp_path), needed))  # type: ignore[arg-type]
+    patience = {"transaction_timeout": 0.1, "hanging_timeout": 0.2}
+    return asyncio.run(_find(wire, config(tmp_path, **patience), needed))  # type: ignore[arg-type]
 
 
 def transaction(topic: str, partition: int = 0, producer: int = 7, start: int = 5) -> Open:
