@@ -28,6 +28,7 @@ class FakeConsumer:
         self.log = log
         self.offsets = committed
         self.threads: set[threading.Thread] = set()
+        self.committed_errors: list[Exception] = []
         self.seek_errors: list[Exception] = []
         self.watermark_errors: list[Exception] = []
 
@@ -41,6 +42,8 @@ class FakeConsumer:
 
     def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         self._note("committed")
+        if self.committed_errors:
+            raise self.committed_errors.pop(0)
         return [TopicPartition(tp.topic, tp.partition, self.offsets.get(tp.partition, -1001)) for tp in partitions]
 
     def assign(self, partitions: list[TopicPartition]) -> None:
@@ -134,6 +137,34 @@ def test_invariant_03_given_an_assignment_then_ids_are_taken_before_offsets_are_
         "metadata", "init_transactions", "init_transactions", "committed",
         "assign [(0, 5), (1, 3)]", "pause [0, 1]", "host assigned",
     ]  # fmt: skip
+
+
+def test_given_offsets_that_are_not_told_then_what_may_hide_them_is_looked_at_and_they_are_asked_for_again(
+    bench: Bench,
+) -> None:
+    bench.group.wait_offsets_decided = lambda: bench.log.append("looked")  # type: ignore[method-assign]
+    bench.fake.committed_errors = [kafka_error(KafkaError._TIMED_OUT), kafka_error(KafkaError.UNSTABLE_OFFSET_COMMIT)]
+    bench.assign(0)
+    assert [entry for entry in bench.log if entry in ("committed", "looked")] == ["committed", "looked"] * 2 + [
+        "committed"
+    ]
+    assert "assign [(0, 5)]" in bench.log
+
+
+def test_given_offsets_hidden_by_a_hanging_transaction_then_the_assignment_is_refused(bench: Bench) -> None:
+    def hanging() -> None:
+        raise Refused("hanging transaction")
+
+    bench.group.wait_offsets_decided = hanging  # type: ignore[method-assign]
+    bench.fake.committed_errors = [kafka_error(KafkaError._TIMED_OUT)]
+    with pytest.raises(Refused, match="hanging"):
+        bench.assign(0)
+
+
+def test_given_offsets_that_may_not_be_read_then_the_worker_ends(bench: Bench) -> None:
+    bench.fake.committed_errors = [kafka_error(KafkaError.GROUP_AUTHORIZATION_FAILED)]
+    with pytest.raises(Crash, match="committed offsets"):
+        bench.assign(0)
 
 
 def test_pitfall_01_given_an_assignment_then_group_metadata_is_taken_on_the_polling_thread(bench: Bench) -> None:
