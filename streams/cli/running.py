@@ -24,7 +24,7 @@ from streams.runtime.kafka import admin_client
 from streams.runtime.settings import PREFIX, Settings
 
 READY_TIMEOUT_S = 90.0
-_GROUPS = ("playback", "projection.playback")
+_PROJECTIONS = ("projection.playback",)
 _POLL_S = 0.1
 
 
@@ -101,11 +101,14 @@ def wait_until_ready(running: Running, timeout_s: float = READY_TIMEOUT_S) -> No
 
     Raises ConfigurationError when a role refuses to run, Unavailable when they are not ready in time.
     """
+    from streams.agents.app import AGENTS
+
+    groups = (*AGENTS, *_PROJECTIONS)
     deadline = time.monotonic() + timeout_s
     admin = admin_client(running.settings.kafka)
     while True:
         running.supervisor.raise_refusal()
-        if _door_is_ready(running) and all(_owned_partitions(admin, g) == PARTITIONS for g in _GROUPS):
+        if _door_is_ready(running) and all(_owned_partitions(admin, g) == PARTITIONS for g in groups):
             return
         if time.monotonic() > deadline:
             raise Unavailable(f"not ready after {timeout_s:.0f} s; see the logs in {running.stack.folder / 'logs'}")
