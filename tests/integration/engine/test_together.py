@@ -76,8 +76,11 @@ class Bench:
         self.processes.append(process)
         return process
 
+    def said(self) -> str:
+        return (self.folder / "worker.log").read_text(errors="replace")
+
     def tail(self) -> str:
-        return (self.folder / "worker.log").read_text(errors="replace")[-4000:]
+        return self.said()[-4000:]
 
     def committed(self, app: str, partition: int) -> int:
         asked = [TopicPartition(f"{self.prefix}-{app}-source", partition)]
@@ -183,8 +186,8 @@ def test_given_a_failing_app_then_the_process_ends_with_its_exit_code_and_the_ot
     bench.wait_committed("two")
     bench.produce("one", 1, b"bad")
     assert process.wait(60) == EXIT_CRASH, bench.tail()
-    assert "a bug of app one" in bench.tail()
-    assert "giving away partitions" in bench.tail(), "the other app left its group"
+    assert f"RuntimeError: a bug of app one; agent counting at {bench.prefix}-one-source[0]@" in bench.said()
+    assert "giving away partitions" in bench.said(), "the other app left its group"
     bench.produce("two", 300)
     again = bench.start("two")
     bench.wait_committed("two")
