@@ -11,7 +11,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from streams.cli.parse import app as whole
 from streams.cli.parse import parse
+from streams.ingest.hooks import FORMATS
+from tests.ingest.hooks import golden
 
 RUN = CliRunner()
 
@@ -70,3 +73,27 @@ def test_given_a_unicode_line_separator_in_an_id_each_object_is_still_one_line(s
         )
         for line in done.stdout.decode().splitlines():
             json.loads(line)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_format_reads_standard_input_and_takes_json_as_it_is(app: typer.Typer, format: str) -> None:
+    for body in golden.bodies(format)[:5]:
+        plain, asked = (RUN.invoke(app, [format, "-", *more], input=body) for more in ([], ["--json"]))
+        assert (plain.exit_code, plain.stdout) == (0, asked.stdout)
+        assert all(json.loads(line)["type"] for line in plain.stdout.splitlines())
+
+
+def test_unknown_fields_are_named_on_standard_error_when_asked_for(app: typer.Typer) -> None:
+    body = report(moon_phase=3, tide=1)
+    assert RUN.invoke(app, ["native", "-"], input=body).stderr == ""
+    result = RUN.invoke(app, ["native", "-", "--unknown"], input=body)
+    assert result.stderr == "2 unknown fields: moon_phase, tide\n"
+    assert json.loads(result.stdout)["kind"] == "stop"
+
+
+def test_help_has_examples_and_errors_say_what_to_do(tmp_path: Path) -> None:
+    shown = RUN.invoke(whole, ["--help"])
+    assert "playhead parse plex - < hook.body" in " ".join(shown.stdout.split())
+    missing = RUN.invoke(whole, ["plex", str(tmp_path / "none")])
+    assert "or - for standard input" in missing.stderr
+    assert "the formats are jellyfin" in RUN.invoke(whole, ["gramophone", "-"]).stderr
