@@ -198,18 +198,21 @@ class Poller:
     def _sort(self, messages: list[Message]) -> None:
         """Put fetched records into the buffers of their units."""
         found: dict[tuple[str, int], list[Message]] = {}
+        topic: str | None = None
+        partition: int | None = None
+        run: list[Message] = []
         for message in messages:
             error = message.error()
-            topic, partition = message.topic(), message.partition()
             if error is not None:
-                self._judge(error, f"{topic}[{partition}]")
+                self._judge(error, f"{message.topic()}[{message.partition()}]")
                 continue
-            assert topic is not None
-            assert partition is not None
-            try:
-                found[topic, partition].append(message)
-            except KeyError:
-                found[topic, partition] = [message]
+            # A fetch brings many records of one partition after each other.
+            if message.partition() != partition or message.topic() != topic:
+                topic, partition = message.topic(), message.partition()
+                assert topic is not None
+                assert partition is not None
+                run = found.setdefault((topic, partition), [])
+            run.append(message)
         for (topic, partition), records in found.items():
             unit = self._group.units.get(partition)
             if unit is not None and unit.ready and not unit.dead:
