@@ -12,7 +12,7 @@ CODEC_SOURCES := $(wildcard schemas/*.py schemas/avro/* schemas/codec/*.py* stre
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo up test test-fast faults lint types bench ci secrets clean lock
+.PHONY: help setup demo up test test-fast faults fuzz lint types bench ci secrets clean lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -36,6 +36,9 @@ faults: .venv/.dev ## Run the engine's fault programme, and all tests that kill,
 	@$(BIN)/python -m tests.faults.engine --brokers 3
 	@PLAYHEAD_FAULT_REPORTS=50000 PLAYHEAD_FAULT_COUNT=14 PLAYHEAD_POSTGRES_AWAY_S=30 ENGINE_FAULTS_SCALE=3 \
 		$(BIN)/python -m pytest -m faults -s $(ARGS)
+
+fuzz: .venv/.dev ## Fuzz the parsers, 20 s for each format (ARGS="--seconds 600": longer)
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 lint: .venv/.dev ## Check style, format and who imports whom
 	@$(BIN)/python -m ruff check .

@@ -10,7 +10,7 @@ import pytest
 
 from tests.house.tree import ROOT, text
 
-TARGETS = ["setup", "demo", "up", "test", "test-fast", "lint", "types", "bench", "faults", "ci", "clean", "lock"]
+TARGETS = ["setup", "demo", "up", "test", "test-fast", "lint", "types", "bench", "faults", "fuzz", "ci", "clean", "lock"]
 
 
 def make(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
