@@ -1,132 +1,137 @@
-"""Engine events per second, wall and per CPU-second, beside stock Faust, in one run on one topic.
+"""Speed, latency, recovery and cost of the engine, beside its peers, in one run on one broker.
 
-    python -m tests.benchmarks.engine_bench [--records N] [--bootstrap HOST:PORT]
-
-Starts the embedded Kafka when no address is given. Stock Faust works on a prefix sized for 20 to 60 s.
-Prints a table and, as the last line, one JSON object. Ratios count, not figures: the broker shares the
-machine.
+Every part starts what it needs and removes it. Kafka Streams needs a JDK (javac on the path or in JAVA_HOME);
+its jars and Quix Streams are fetched once into the cache folder. A peer that can't be had is left out with a
+word why. Ratios count, not figures: the broker shares the machine. The last line is one JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
-import re
-import secrets
-import subprocess
+import platform
 import sys
-import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from rich.console import Console
 
-from streams.engine import EngineConfig, ensure_changelogs
+from . import chart, report
+from .broker import kafka
+from .failover import failover, restart
+from .figures import ratios
+from .latency import idle, latency
+from .playback_bench import playback
+from .restore import restore
+from .throughput import Peers, Plan, run
 
-from .engine_job import records
-
-PARTITIONS = 4
-#: Longest time one process may take.
-PATIENCE = 600.0
-REPOSITORY = Path(__file__).resolve().parents[2]
-
-
-@contextlib.contextmanager
-def kafka(bootstrap: str | None) -> Iterator[str]:
-    """Yield the given address, or that of an embedded Kafka that ends with the block."""
-    if bootstrap is not None:
-        yield bootstrap
-        return
-    from streams.local import Stack
-
-    with Stack() as stack:
-        yield str(stack.addresses.bootstrap)
+PARTS = ("throughput", "latency", "restore", "failover", "idle", "playback")
+#: The one that is judged first; the others get one round.
+KEYS = (200_000, 5_000)
+EXAMPLES = """\
+examples:
+  make bench                                               everything, about 20 minutes
+  make bench ARGS="--quick"                                everything, small, about 3 minutes; figures of no worth
+  make bench ARGS="--only throughput --keys 200000 --rounds 1"
+  make bench ARGS="--only latency idle"
+  make bench ARGS="--only throughput --no-peers --records 500000"
+  make bench ARGS="--only throughput --threads 1 2 --chart bench.svg"
+"""
 
 
-def fill(bootstrap: str, topic: str, count: int, keys: int) -> None:
-    producer = Producer(
-        {"bootstrap.servers": bootstrap, "partitioner": "murmur2_random", "linger.ms": 20, "batch.size": 262_144}
+def arguments(given: list[str] | None = None) -> argparse.Namespace:
+    """What the command line says; --quick changes what was not given."""
+    parser = argparse.ArgumentParser(
+        prog="engine_bench", description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    for key, value in records(count, keys):
-        while True:
-            try:
-                producer.produce(topic, value, key)
-                break
-            except BufferError:
-                producer.poll(0.1)
-    assert producer.flush(120) == 0
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="NAME", help=", ".join(PARTS))
+    parser.add_argument("--bootstrap", help="a running Kafka; left out: an embedded one")
+    parser.add_argument("--records", type=int, help="of the topic everyone reads (2,000,000)")
+    parser.add_argument("--keys", type=int, nargs="+", help="different keys, one topic each (200,000 and 5,000)")
+    parser.add_argument("--rounds", type=int, help="of the fast ones, in turns; medians (3)")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1], help="of Kafka Streams, one run each (1)")
+    parser.add_argument("--no-peers", dest="peers", action="store_false", help="the engine alone")
+    parser.add_argument("--batch", type=int, help="the engine's max_batch, when its default is not wanted")
+    parser.add_argument("--quick", action="store_true", help="200,000 records, one round, short waits")
+    parser.add_argument("--chart", type=Path, metavar="FILE", help="write an SVG of the first throughput table there")
+    return parser.parse_args(given)
 
 
-def measure(kind: str, settings: dict[str, Any]) -> dict[str, float]:
-    """Run one worker process; return records, wall_s, cpu_s and the two rates."""
-    process = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks.engine_workers", kind, json.dumps(settings)],
-        cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, timeout=PATIENCE, check=False, env=os.environ,
-    )  # fmt: skip
-    # Stock Faust draws a spinner on the same line.
-    found = re.findall(r'\{"records".*\}', process.stdout)
-    if not found:
-        raise SystemExit(f"{kind} ended with {process.returncode} and no figures:\n{process.stdout[-2000:]}")
-    figures: dict[str, float] = json.loads(found[-1])
-    figures["per_s"] = figures["records"] / figures["wall_s"]
-    figures["per_cpu_s"] = figures["records"] / figures["cpu_s"]
-    return figures
+def main(given: list[str] | None = None) -> None:
+    options = arguments(given)
+    console, began = Console(), time.monotonic()
+    progress = Console(stderr=True, highlight=False)
+
+    def say(what: str) -> None:
+        progress.print(f"{time.monotonic() - began:7.1f} s  {what}", style="dim", markup=False)
+
+    with kafka(options.bootstrap) as bootstrap:
+        results = measured(bootstrap, options, say)
+    report.show(results, console)
+    if options.chart and (throughput := results.get("throughput")):
+        keys, rows = next(iter(throughput.items()))
+        subtitle = f"Avro decode, table get and set, Avro encode, one output; exactly once; {int(keys):,} keys"
+        options.chart.write_text(chart.svg("Records per second, one process", subtitle, chart.bars(rows)), "utf-8")
+        say(f"chart written to {options.chart}")
+    print(json.dumps(results))
 
 
-def run(bootstrap: str, count: int, stock_count: int, keys: int, batch: int, profile: str | None) -> dict[str, Any]:
-    name = f"bench-{secrets.token_hex(4)}"
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    source, out, stock_out = f"{name}-source", f"{name}-out", f"{name}-stock-out"
-    for future in admin.create_topics([NewTopic(t, PARTITIONS, 1) for t in (source, out, stock_out)]).values():
-        future.result(30)
-    results: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="engine-bench-") as folder:
-        group = f"{name}-engine"
-        config = EngineConfig(bootstrap=bootstrap, group=group, state_dir=Path(folder))
-        ensure_changelogs(config, [f"{group}-progress-changelog"], partitions=PARTITIONS)
-        fill(bootstrap, source, count, keys)
-        common = {"bootstrap": bootstrap, "source": source, "batch": batch, "partitions": PARTITIONS}
-        results["engine"] = measure(
-            "engine",
-            {**common, "group": group, "out": out, "records": count, "state_dir": f"{folder}/engine",
-             "profile": profile},
-        )  # fmt: skip
-        if stock_count:
-            results["stock_faust"] = measure(
-                "stock",
-                {**common, "group": f"{name}-stock", "out": stock_out, "records": min(stock_count, count),
-                 "state_dir": f"{folder}/stock"},
-            )  # fmt: skip
-    admin.delete_topics([source, out, stock_out, f"{group}-progress-changelog"])
+def measured(bootstrap: str, options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, Any]:
+    """Run the parts that were asked for; all figures, ready for JSON."""
+    quick = options.quick
+    results: dict[str, Any] = {"bench": "engine", "machine": _machine(), "quick": quick}
+    parts: dict[str, Callable[[], Any]] = {
+        "throughput": lambda: _throughput(bootstrap, options, say),
+        "latency": lambda: {rate: latency(bootstrap, rate, 5 if quick else 20) for rate in (200, 2_000)},
+        "restore": lambda: restore(bootstrap, 50_000 if quick else 1_000_000),
+        "failover": lambda: failover(bootstrap) | restart(bootstrap),
+        "idle": lambda: idle(bootstrap, 5 if quick else 20),
+        "playback": lambda: _plain(playback(bootstrap, 30_000 if quick else 500_000)),
+    }
+    for name in PARTS:
+        if name in options.only:
+            say(name)
+            results[name] = parts[name]()
+    if throughput := results.get("throughput"):
+        results["ratios"] = next(iter(throughput.values())).pop("ratios")
+        for rows in throughput.values():
+            rows.pop("ratios", None)
     return results
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bootstrap", help="a running Kafka; left out: an embedded one")
-    parser.add_argument("--records", type=int, default=200_000)
-    parser.add_argument("--stock-records", type=int, default=20_000, help="prefix for stock Faust; 0: leave it out")
-    parser.add_argument("--keys", type=int, default=5_000)
-    parser.add_argument("--batch", type=int, default=2_000)
-    parser.add_argument("--profile", help="write the engine worker's cProfile there (slows it down)")
-    given = parser.parse_args()
-    with kafka(given.bootstrap) as bootstrap:
-        results = run(bootstrap, given.records, given.stock_records, given.keys, given.batch, given.profile)
-    print(f"\n{'':14}{'records':>10}{'wall s':>9}{'CPU s':>9}{'events/s':>11}{'per CPU-s':>11}")
-    for name, row in results.items():
-        print(f"{name:14}{row['records']:>10,.0f}{row['wall_s']:>9.2f}{row['cpu_s']:>9.2f}"
-              f"{row['per_s']:>11,.0f}{row['per_cpu_s']:>11,.0f}")  # fmt: skip
-    summary: dict[str, Any] = {"bench": "engine", "keys": given.keys, "batch": given.batch, "results": results}
-    if "stock_faust" in results:
-        summary["times_stock_wall"] = results["engine"]["per_s"] / results["stock_faust"]["per_s"]
-        summary["times_stock_cpu"] = results["engine"]["per_cpu_s"] / results["stock_faust"]["per_cpu_s"]
-        print(f"\nengine is {summary['times_stock_wall']:.1f} x stock Faust (wall), "
-              f"{summary['times_stock_cpu']:.1f} x per CPU-second")  # fmt: skip
-    print(json.dumps(summary))
+def _throughput(bootstrap: str, options: argparse.Namespace, say: Callable[[str], None]) -> dict[str, Any]:
+    quick = options.quick
+    plan = Plan(
+        records=options.records or (200_000 if quick else 2_000_000),
+        keys=0,
+        rounds=options.rounds or (1 if quick else 3),
+        stock_records=10_000 if quick else 100_000,
+        quix_records=50_000 if quick else 1_000_000,
+        kafka_streams_threads=tuple(options.threads),
+        peers=options.peers,
+        engine=(("max_batch", options.batch),) if options.batch else (),
+    )
+    peers = Peers(options.peers, say)
+    found: dict[str, Any] = {}
+    try:
+        for keys in options.keys or (KEYS[:1] if quick else KEYS):
+            rows = run(bootstrap, replace(plan, keys=keys, rounds=1 if found else plan.rounds), peers, say)
+            found[str(keys)] = {**_plain(rows), "ratios": ratios(rows)}
+    finally:
+        peers.close()
+    return found
+
+
+def _plain(rows: dict[str, Any]) -> dict[str, Any]:
+    return {name: row.plain() for name, row in rows.items()}
+
+
+def _machine() -> dict[str, Any]:
+    return {"cores": os.cpu_count(), "system": platform.platform(), "python": sys.version.split()[0]}
 
 
 if __name__ == "__main__":

@@ -32,6 +32,13 @@ class Stopwatch:
             self._wall, self._cpu = time.perf_counter(), time.process_time()
         self.handed += records
 
+    def committed(self, records: int) -> bool:
+        """Instead of both, where batches are seen only when they are durable: the window opens at a commit."""
+        if self._before is None and self.done + records >= self.warm:
+            self._before = self.done + records
+            self._wall, self._cpu = time.perf_counter(), time.process_time()
+        return self.durable(records)
+
     def durable(self, records: int) -> bool:
         """So many more are durable. True once, when that were all."""
         self.done += records

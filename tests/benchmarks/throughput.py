@@ -10,9 +10,11 @@ import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from . import kafka_streams, quix  # noqa: F401
+from streams.engine import EngineConfig, ensure_changelogs
+
 from .broker import PARTITIONS, Topics, fill, topics
 from .engine_job import records
 from .figures import Absent, Row, middle
@@ -74,7 +76,7 @@ def run(bootstrap: str, plan: Plan, peers: Peers, say: Say) -> dict[str, Row]:
         found = {name: middle(rows) for name, rows in turns.items()}
         if plan.peers:
             say("stock Faust")
-            found["stock_faust"] = lap.own("stock", plan.stock_records)
+            found["stock"] = lap.own("stock", plan.stock_records)
             say("Quix Streams")
             settings = lap.settings("quix", min(plan.quix_records, plan.records))
             found["quix"] = peers.quix if isinstance(peers.quix, Absent) else peers.quix.run(settings)
@@ -126,10 +128,6 @@ class _Lap:
             return Absent(str(error))
 
     def _changelog(self, settings: dict[str, Any]) -> None:
-        from pathlib import Path
-
-        from streams.engine import EngineConfig, ensure_changelogs
-
         group = settings["group"]
         config = EngineConfig(bootstrap=settings["bootstrap"], group=group, state_dir=Path(settings["state_dir"]))
         ensure_changelogs(config, [f"{group}-progress-changelog"], partitions=PARTITIONS)
