@@ -73,7 +73,7 @@ class Watchdog:
                 and now - batch.since > config.batch_timeout
             ):
                 return Crash(
-                    f"{batch.topic}[{batch.partition}]: the agent has not come back for the next batch in "
+                    f"{batch.at}: the agent has not come back for the next batch in "
                     f"{config.batch_timeout:g} s (state {batch.state.name})"
                 )
         return None
