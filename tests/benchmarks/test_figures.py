@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from streams.local import LocalStackError
+from streams.local import Cache, LocalStackError
 from tests.benchmarks import chart, engine_bench, report
-from tests.benchmarks.figures import Absent, Figures, middle, parse, percentile, ratios
+from tests.benchmarks.figures import Absent, Figures, Row, middle, parse, percentile, ratios
 from tests.benchmarks.kafka_streams import manifest
 from tests.benchmarks.kafka_streams import peer as kafka_streams
 from tests.benchmarks.quix import peer as quix
@@ -42,7 +42,7 @@ def test_who_was_absent_once_is_absent() -> None:
 
 
 def test_ratios_are_of_the_engine_to_each_peer_that_was_there() -> None:
-    rows = {"engine": figures(1_000, 1e-5), "stock": figures(20, 4e-4), "quix": Absent("away")}
+    rows: dict[str, Row] = {"engine": figures(1_000, 1e-5), "stock": figures(20, 4e-4), "quix": Absent("away")}
     assert ratios(rows) == pytest.approx({"times_stock_wall": 50, "times_stock_cpu": 40})
     assert ratios({"stock": figures(20)}) == {}
 
@@ -88,7 +88,7 @@ def test_without_the_jars_the_row_says_so(monkeypatch: pytest.MonkeyPatch, tmp_p
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "javac").touch()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    monkeypatch.setattr(kafka_streams.Cache, "ensure", away)
+    monkeypatch.setattr(Cache, "ensure", away)
     assert kafka_streams.prepare() == Absent("no network")
 
 
