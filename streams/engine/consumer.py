@@ -27,7 +27,7 @@ from confluent_kafka import (
 
 from .backpressure import is_full, should_pause
 from .config import EngineConfig
-from .errors import Crash, Refused
+from .errors import Crash, Disagreement, Refused
 from .group import Group
 from .unit import Unit
 
@@ -76,6 +76,7 @@ class Poller:
         self._space = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"poll-{config.group}", daemon=True)
         self._lag_at = 0.0
+        self._assignments = 0
         self._stuck = False
         #: Monotonic time of the last turn of the poll loop, for the watchdog.
         self.beat = time.monotonic()
@@ -238,6 +239,7 @@ class Poller:
             assigned.setdefault(tp.partition, []).append(tp.topic)
         # Belongs to the generation that begins with this callback and is proof of it in every commit.
         metadata = consumer.consumer_group_metadata() if partitions else None
+        self._assignments += 1
         units = self._group.create_units(assigned, metadata)
         self._group.fence(units)
         starts = self._committed(consumer, units)
@@ -305,7 +307,18 @@ class Poller:
             self._group.restore(units, restored)
         except BaseException as error:
             if any(not unit.dead for unit in units.values()):
-                self._host.fail(error)
+                self._host.fail(self._fresh(error))
+
+    def _fresh(self, error: BaseException) -> BaseException:
+        """Return what ends the worker, with an answer that may be old told from one that an operator must see.
+
+        A broker that was killed was seen to tell the group's offsets as they were seconds before, until something
+        was written to the group again (its coordinator reads up to the high watermark of the last checkpoint).
+        Joining writes, so a worker that has just started asks something fresh: a later one starts again.
+        """
+        if isinstance(error, Disagreement) and self._assignments > 1:
+            return Crash(f"this may be an old answer of a broker that was away; the next start asks again: {error}")
+        return error
 
     def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         if self._group.units:

@@ -7,7 +7,8 @@ Policy is decided by type, never by message:
     ├── Crash         1: fenced, unknown outcome, broken invariant, an agent's own bug
     ├── Hung          70: something does not return; start me again
     └── Refused       78: an operator has to decide; starting again changes nothing
-        └── FloodError    too many dead letters, most likely a bug and not the data
+        ├── FloodError    too many dead letters, most likely a bug and not the data
+        └── Disagreement  group and changelog name different source offsets
     Aborted, Closed   internal: the batch is delivered again, or belongs to another worker
 """
 
@@ -49,6 +50,10 @@ class Refused(EngineError):
 
 class FloodError(Refused):
     """Dead letters beyond the limits. Nothing of the batch that tripped it is committed."""
+
+
+class Disagreement(Refused):
+    """The group's offset and the changelog's differ. Only true when the group's is fresh, see the poll thread."""
 
 
 class Aborted(Exception):

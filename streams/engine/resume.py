@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .changelog import SourceMark
-from .errors import Refused
+from .errors import Disagreement, Refused
 from .store import StoreState
 
 
@@ -71,7 +71,7 @@ def resume_offset(
     """Return the source offset to consume from.
 
     ``committed`` is the group's offset, ``mark`` what the replayed changelog says; the same
-    transaction wrote both. Raises Refused when they contradict each other or the log.
+    transaction wrote both. Raises Disagreement when they contradict each other, Refused when they contradict the log.
     """
     where = f"{topic}[{partition}]"
     if mark is not None:
@@ -94,7 +94,7 @@ def resume_offset(
         offset = committed
     else:
         said = "nothing" if mark is None else str(mark.offset)
-        raise Refused(
+        raise Disagreement(
             f"{where}: the group's offset is {committed}, the changelog says {said}. They move in one "
             "transaction, so one of them was reset, deleted or belongs to another app. Delete the "
             "group's offsets to resume from the changelog, or set trust_group_offsets once to take "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,8 +16,10 @@ from streams.engine import consumer as consumer_module
 from streams.engine.backpressure import should_pause
 from streams.engine.buffer import Buffer
 from streams.engine.consumer import Poller
+from streams.engine.errors import Disagreement
 from streams.engine.group import Group
 from streams.engine.logs import Logs, TopicFacts
+from streams.local.processes import wait_until
 
 from .fakes import TABLE, FakeProducer, config, kafka_error, record
 
@@ -165,6 +168,28 @@ def test_given_offsets_that_may_not_be_read_then_the_worker_ends(bench: Bench) -
     bench.fake.committed_errors = [kafka_error(KafkaError.GROUP_AUTHORIZATION_FAILED)]
     with pytest.raises(Crash, match="committed offsets"):
         bench.assign(0)
+
+
+def test_invariant_06_given_a_disagreement_then_a_worker_that_just_joined_refuses_and_a_later_one_asks_again(
+    bench: Bench,
+) -> None:
+    disagreement = Disagreement("source[0]: the group's offset is 3, the changelog says 5")
+
+    def restore(*_: object) -> None:
+        raise disagreement
+
+    bench.group.restore = restore  # type: ignore[method-assign, assignment]
+    for failures in (1, 2):
+        bench.assign(0)
+        assert wait_until(partial(_has_failed, bench, failures), 10)
+        bench.poller._on_revoke(bench.consumer, [])
+    assert bench.host.failures[0] is disagreement
+    assert isinstance(bench.host.failures[1], Crash)
+    assert "the next start asks again" in str(bench.host.failures[1])
+
+
+def _has_failed(bench: Bench, times: int) -> bool:
+    return len(bench.host.failures) == times
 
 
 def test_pitfall_01_given_an_assignment_then_group_metadata_is_taken_on_the_polling_thread(bench: Bench) -> None:
