@@ -222,7 +222,7 @@ class Field:
         self.exits.append((number, code))
         expected = code in self.case.allowed or (code == EXIT_REFUSED and self.expect_refusals)
         if not expected and self._refused is None:
-            self._refused = f"worker {number} ended with {code}:\n{self.cluster.last_words(number)}"
+            self._refused = f"worker {number} ended with {code}:\n{self.cluster.epitaph(number)}"
 
     def problems(self) -> list[str]:
         """What went wrong with workers themselves."""

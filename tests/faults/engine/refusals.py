@@ -27,10 +27,10 @@ def assert_refused(field: Field, *says: str, **settings: Any) -> None:
     field.exits.append((number, code))
     words = field.cluster.last_words(number)
     if code != EXIT_REFUSED:
-        raise Violation(f"worker {number} should refuse, and ended with {code}:\n{words}")
+        raise Violation(f"worker {number} should refuse, and ended with {code}:\n{field.cluster.epitaph(number)}")
     for text in says:
         if text not in words:
-            raise Violation(f"worker {number} refused without saying {text!r}:\n{words}")
+            raise Violation(f"worker {number} refused without saying {text!r}:\n{field.cluster.epitaph(number)}")
     if (after := traces(field)) != before:
         raise Violation(f"a refusal changed something: {before} -> {after}")
     field.faults["refused at the start"] += 1
@@ -57,5 +57,5 @@ def assert_running_refuse(field: Field, change: Callable[[], None], *says: str) 
     for number in field.workers:
         words = field.cluster.last_words(number)
         if not any(text in words for text in says):
-            raise Violation(f"worker {number} refused without one of {says}:\n{words}")
+            raise Violation(f"worker {number} refused without one of {says}:\n{field.cluster.epitaph(number)}")
     field.faults["refused while running"] += len(field.workers)

@@ -129,6 +129,11 @@ class Cluster:
     def said_now(self, number: int, text: str) -> bool:
         return text in self.last_words(number)
 
+    def epitaph(self, number: int) -> str:
+        """Of the log of its last life what says why it ended."""
+        lines = self.last_words(number).splitlines()
+        return "\n".join(line[:600] for line in ([line for line in lines if "CRITICAL" in line][:5] or lines[-5:]))
+
     def tail(self) -> str:
         logs = sorted(self.folder.glob("worker-*.log"))
         return "\n".join(f"--- {log.name}\n" + log.read_text(errors="replace")[-3000:] for log in logs)

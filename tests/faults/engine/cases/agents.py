@@ -39,7 +39,7 @@ def flood(field: Field) -> None:
     number = next(number for number, code in field.exits if code == EXIT_REFUSED)
     words = field.cluster.last_words(number)
     if "dead letters" not in words:
-        raise Violation(f"refused without naming the dead letters:\n{words}")
+        raise Violation(f"refused without naming the dead letters:\n{field.cluster.epitaph(number)}")
     field.faults["refused"] += 1
     field.stop_all()
     field.expect_refusals = False
