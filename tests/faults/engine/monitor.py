@@ -78,6 +78,8 @@ class Monitor:
             committed[place.topic, place.partition] = place.offset
         futures = self._admin.list_offsets(dict.fromkeys(self._ends, _LATEST), request_timeout=ASK_S)
         ends = {(tp.topic, tp.partition): future.result(ASK_S + 1).offset for tp, future in futures.items()}
+        if min(ends.values()) < 0:
+            raise TimeoutError("a partition has no leader that tells its end")
         return Sample(time.monotonic(), committed, ends)
 
     def _weigh(self) -> None:
