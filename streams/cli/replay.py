@@ -14,7 +14,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -30,6 +30,7 @@ from streams.runtime.logs import escape
 
 TOKEN_VARIABLE: Final = "PLAYHEAD_TOKEN"  # noqa: S105 - the name of one
 SAVE_EVERY_S: Final = 1.0
+TIMEOUT_S: Final = 30.0
 REFUSALS_SHOWN: Final = 20
 _FIRST_WAIT_S: Final = 0.5
 _LONGEST_WAIT_S: Final = 30.0
@@ -200,6 +201,8 @@ def command(
         _show(payloads, as_json=as_json)
         return
     door = (to or _door_here()).rstrip("/")
+    if not door.startswith(("http://", "https://")):
+        raise typer.BadParameter(f"{door!r} is no address; try http://127.0.0.1:8420", param_hint="--to")
     token = _token(token_file)
     run = fingerprint(payloads)
     path = state or files[0].with_name(files[0].name + STATE_SUFFIX)
@@ -222,7 +225,7 @@ def command(
 async def _run(
     payloads: Sequence[Payload], door: str, token: str, progress: Progress, pace: Pace, file: StateFile
 ) -> None:
-    async with _client(door) as client:
+    async with httpx.AsyncClient(base_url=door, timeout=TIMEOUT_S, follow_redirects=False) as client:
         with _bar(progress) as shown:
 
             def moved(now: Progress) -> None:
@@ -230,16 +233,6 @@ async def _run(
                 shown(now)
 
             await replay(payloads, client, token, progress, pace=pace, moved=moved)
-
-
-@contextlib.asynccontextmanager
-async def _client(door: str) -> AsyncIterator[httpx.AsyncClient]:
-    try:
-        client = httpx.AsyncClient(base_url=door, timeout=30, follow_redirects=False)
-    except (httpx.InvalidURL, ValueError):
-        raise ConfigurationError(f"--to {door!r} is no address; try http://127.0.0.1:8420") from None
-    async with client:
-        yield client
 
 
 @contextlib.contextmanager

@@ -18,9 +18,10 @@ import uvicorn
 from typer.testing import CliRunner, Result
 
 from streams.cli import replay as module
+from streams.cli.app import main
 from streams.cli.captures import BadCapture, call_of, fingerprint, read
 from streams.cli.replay import Pace, Progress, app
-from streams.runtime.errors import ConfigurationError, PlayheadError, Unavailable
+from streams.runtime.errors import EXIT_CONFIGURATION, EXIT_UNAVAILABLE, ConfigurationError, PlayheadError, Unavailable
 from tests.ingest.fakes import World, progress
 from tests.ingest.hooks import golden, payloads
 
@@ -283,3 +284,18 @@ def test_a_rate_spaces_the_payloads(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert waited[0] == 0
     assert waited[1] == pytest.approx(100, abs=20)
     assert waited[2] == pytest.approx(200, abs=20)
+
+
+def test_the_exit_code_tells_a_token_from_a_door_that_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = capture(tmp_path, line("plex", PLEX))
+    arguments = ["replay", str(file), "--to", "http://127.0.0.1:1", "--patience-s", "0"]
+    monkeypatch.delenv("PLAYHEAD_TOKEN", raising=False)
+    assert main(arguments) == EXIT_CONFIGURATION
+    monkeypatch.setenv("PLAYHEAD_TOKEN", "ph_secret")
+    assert main(arguments) == EXIT_UNAVAILABLE
+    assert main(["replay", str(file), "--to", "no address", "--patience-s", "0"]) == 2
+    shown = capsys.readouterr()
+    assert "the same command goes on" in shown.err
+    assert "ph_secret" not in shown.out + shown.err
