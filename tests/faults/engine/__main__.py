@@ -73,9 +73,9 @@ def main(arguments: Sequence[str]) -> int:
         for case in CASES.values():
             console.print(f"{case.name:26} {case.does}" + (" (three brokers)" if case.replicated else ""))
         return 0
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for asked in (signal.SIGINT, signal.SIGTERM):
         # Also where a shell started it in the background with SIGINT ignored.
-        signal.signal(number, signal.default_int_handler)
+        signal.signal(asked, signal.default_int_handler)
     rate = options.rate or (options.records / (options.soak * 60) if options.soak else Scale().rate)
     scale = Scale(options.records, rate, options.partitions, options.workers, options.seed, options.patience)
     console.print(
