@@ -88,6 +88,7 @@ def run(case: Case, arena: Field, tell: Tell = lambda _: None) -> Result:
     except Exception as error:
         # Whatever else went wrong, other cases are still worth running, and this one has not been proven.
         result.problems.append("".join(traceback.format_exception(error))[-4000:])
+    _weigh(arena, result)
     result.problems += [text for text in arena.problems() if text not in "".join(result.problems)]
     result.records = arena.load.attempted
     result.stall_others = arena.stall_others
@@ -106,7 +107,6 @@ def _happen(case: Case, arena: Field, result: Result, tell: Tell) -> None:
     tell("waiting until everything is processed")
     result.drained = arena.drain()
     arena.monitor.stop()
-    _weigh(arena, result)
     arena.stop_all()
     tell("the oracle folds")
     result.verdict = judge(
@@ -123,12 +123,12 @@ def _happen(case: Case, arena: Field, result: Result, tell: Tell) -> None:
 
 def _weigh(arena: Field, result: Result) -> None:
     for number in arena.workers:
-        lives = [weights for (worker, _), weights in arena.monitor.memory.items() if worker == number]
+        lives = [weights for (worker, _), weights in list(arena.monitor.memory.items()) if worker == number]
         longest = max(lives, key=len, default=[])
         if len(longest) > STARTING:
             settled = longest[STARTING:]
             result.memory[f"worker-{number}"] = [round(mib) for mib in (settled[0], settled[-1], max(settled))]
-    samples, sources = arena.monitor.samples, (arena.cluster.a, arena.cluster.b)
+    samples, sources = list(arena.monitor.samples), (arena.cluster.a, arena.cluster.b)
     result.samples = len(samples)
     if samples:
         numbers = range(arena.cluster.partitions)
