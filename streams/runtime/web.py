@@ -53,9 +53,23 @@ def build_app(
         redirect_slashes=False,
     )
     problems.install(app)
+    _describe_bearer(app)
     app.add_middleware(Edge, limits=limits or Limits())
     app.include_router(_health(dict(checks or {})))
     return app
+
+
+def _describe_bearer(app: FastAPI) -> None:
+    """Routes that read the token themselves refer to the scheme, so it must be there whoever else uses it."""
+    described = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        document = described()
+        schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
+        schemes.setdefault("HTTPBearer", {"type": "http", "scheme": "bearer"})
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]
 
 
 def _health(checks: Mapping[str, Check]) -> APIRouter:
@@ -147,23 +161,56 @@ class Guard:
         wanted = Scope(scope)
 
         async def principal(request: Request) -> AsyncIterator[Principal]:
-            found = await self.authenticator.authenticate(token_of(request))
-            request.state.principal = found
-            if not found.may(wanted):
-                raise Problem(403, "forbidden", f"This token lacks the scope {wanted.value}.")
-            at_once = self._at_once[found.token_id] >= self._at_once_max
-            wait_s = 1 if at_once else self._rates.take(found.token_id) if self._rates is not None else 0
-            if (problem := too_many(wait_s, "token")) is not None:
-                raise problem
-            self._at_once[found.token_id] += 1
-            try:
+            async with self.admitted(request, token_of(request), wanted) as found:
                 yield found
-            finally:
-                self._at_once[found.token_id] -= 1
-                if not self._at_once[found.token_id]:
-                    del self._at_once[found.token_id]
 
         return principal
+
+    def admitted(self, request: Request, token: str | None, scope: Scope) -> Admission:
+        """The same as a context manager, for routes whose every request counts: ``async with … as principal``."""
+        return Admission(self, request, token, scope)
+
+    async def enter(self, request: Request, token: str | None, scope: Scope) -> Principal:
+        """Raises Problem, Unauthenticated or Unavailable; else ``leave`` must be called with what this returns."""
+        found = await self.authenticator.authenticate(token)
+        request.state.principal = found
+        if not found.may(scope):
+            raise Problem(403, "forbidden", f"This token lacks the scope {scope.value}.")
+        at_once = self._at_once[found.token_id] >= self._at_once_max
+        wait_s = 1 if at_once else self._rates.take(found.token_id) if self._rates is not None else 0
+        if (problem := too_many(wait_s, "token")) is not None:
+            raise problem
+        self._at_once[found.token_id] += 1
+        return found
+
+    def leave(self, principal: Principal) -> None:
+        """One request of this token less is under way."""
+        self._at_once[principal.token_id] -= 1
+        if not self._at_once[principal.token_id]:
+            del self._at_once[principal.token_id]
+
+
+class Admission:
+    """One request's passage through a Guard."""
+
+    __slots__ = ("_asked", "_guard", "_principal")
+
+    def __init__(self, guard: Guard, request: Request, token: str | None, scope: Scope) -> None:
+        self._guard = guard
+        self._asked = request, token, scope
+        self._principal: Principal | None = None
+
+    async def __aenter__(self) -> Principal:
+        self._principal = await self._guard.enter(*self._asked)
+        return self._principal
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self._principal is not None:
+            self._guard.leave(self._principal)
+
+
+BEARER_DOCUMENTED: dict[str, Any] = {"security": [{"HTTPBearer": []}]}
+"""For ``openapi_extra`` of routes that read the bearer token themselves; build_app describes the scheme."""
 
 
 def bearer(request: Request) -> str | None:

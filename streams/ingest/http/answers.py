@@ -21,14 +21,19 @@ from streams.runtime.problems import Problem, response_of
 _PARSE_INLINE_BYTES = 32 * 1024
 _KEY = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,254}[\x21-\x7e])?")
 
-IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        description="Any text of 1 to 256 printable ASCII characters, unique to this request. Reports without an "
-        "event_id get one made of it, so sending the same request again changes nothing.",
-    ),
-]
+_KEY_TEXT = (
+    "Any text of 1 to 256 printable ASCII characters, unique to this request. Reports without an event_id get one made "
+    "of it, so sending the same request again changes nothing."
+)
+IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", description=_KEY_TEXT)]
+IDEMPOTENCY_KEY: dict[str, object] = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "description": _KEY_TEXT,
+    "schema": {"type": "string"},
+}
+"""The same for a route that reads the header itself."""
 
 
 class RejectedReport(BaseModel):

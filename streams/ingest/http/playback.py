@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from fastapi import APIRouter, Depends, Request, Security
-from fastapi.security import HTTPBearer
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from streams.ingest.door import Door
 from streams.ingest.hooks import ParsedReport, Rejected
 from streams.ingest.hooks.result import Kind
 from streams.ingest.http import examples
-from streams.ingest.http.answers import Accepted, IdempotencyKey, answer, check_content_type, checked_key, results_of
-from streams.runtime.tokens import Principal, Scope
-from streams.runtime.web import PROBLEM_RESPONSES, Guard, correlation_id
+from streams.ingest.http.answers import IDEMPOTENCY_KEY, Accepted, answer, check_content_type, checked_key, results_of
+from streams.runtime.tokens import Scope
+from streams.runtime.web import BEARER_DOCUMENTED, PROBLEM_RESPONSES, Guard, bearer, correlation_id
 
 _TAKEN = ("application/json", "application/x-ndjson")
 
@@ -98,7 +97,7 @@ _BODY: dict[str, Any] = {
 
 
 def router(door: Door, guard: Guard) -> APIRouter:
-    routes = APIRouter(tags=["ingest"], dependencies=[Security(HTTPBearer(auto_error=False))])
+    routes = APIRouter(tags=["ingest"])
 
     @routes.post(
         "/v1/playback",
@@ -119,25 +118,23 @@ def router(door: Door, guard: Guard) -> APIRouter:
                 },
             },
         },
-        openapi_extra={"requestBody": _BODY},
+        # Read below and not declared as parameters: solving those costs more than the report does.
+        openapi_extra={"requestBody": _BODY, "parameters": [IDEMPOTENCY_KEY], **BEARER_DOCUMENTED},
     )
-    async def report_playback(
-        request: Request,
-        principal: Principal = Depends(guard(Scope.REPORT)),
-        idempotency_key: IdempotencyKey = None,
-    ) -> Response:
+    async def report_playback(request: Request) -> Response:
         """One report, or up to 1,000 as `{"reports": […]}`; bad ones are refused alone, by index.
 
         Answered only when the accepted ones are on disk. After a 503, or no answer, send the same again: with
         an `event_id` in each report, or an `Idempotency-Key`, nothing counts twice. The source is the token's.
         """
-        key = checked_key(idempotency_key)
-        content_type = check_content_type(request, _TAKEN, needed=True)
-        results = await results_of("native", request, content_type)
-        reports = [one for one in results if isinstance(one, ParsedReport | Rejected)]
-        receipt = await door.take(
-            principal, reports, format="native", correlation_id=correlation_id(request), idempotency_key=key
-        )
-        return answer(receipt)
+        async with guard.admitted(request, bearer(request), Scope.REPORT) as principal:
+            key = checked_key(request.headers.get("Idempotency-Key"))
+            content_type = check_content_type(request, _TAKEN, needed=True)
+            results = await results_of("native", request, content_type)
+            reports = [one for one in results if isinstance(one, ParsedReport | Rejected)]
+            receipt = await door.take(
+                principal, reports, format="native", correlation_id=correlation_id(request), idempotency_key=key
+            )
+            return answer(receipt)
 
     return routes
