@@ -37,6 +37,14 @@ class Place(NamedTuple):
     offset: int
 
 
+class Change(NamedTuple):
+    """A record of a changelog; the reserved keys of source positions are left out."""
+
+    offset: int
+    key: bytes
+    value: bytes | None
+
+
 class Out(NamedTuple):
     """An output or a dead letter. ``cause`` is None without a usable source position, ``turn`` counts
     the outputs of one cause."""
@@ -50,10 +58,12 @@ class Out(NamedTuple):
 
 @dataclass(frozen=True)
 class Copy:
-    """A local store as it lies on the disk: rows by table, and before which input offset all is applied, by role."""
+    """A local store as it lies on the disk: rows by table, how far each changelog is in it, by table, and before
+    which input offset all is applied once it has caught up, by role."""
 
     path: Path
     tables: dict[str, dict[bytes, bytes]]
+    positions: dict[str, int]
     marks: dict[str, int]
 
 
@@ -66,7 +76,7 @@ class Partition:
     ends: dict[str, int] = field(default_factory=dict)
     outputs: list[Out] = field(default_factory=list)
     letters: list[Out] = field(default_factory=list)
-    changelogs: dict[str, dict[bytes, bytes]] = field(default_factory=dict)
+    changelogs: dict[str, list[Change]] = field(default_factory=dict)
     copies: list[Copy] = field(default_factory=list)
     committed: dict[str, int] = field(default_factory=dict)
 
@@ -115,20 +125,15 @@ class Reader:
         found = Partition(number, committed=dict(committed))
         roles = {self._topics.a: "a", self._topics.b: "b"}
         tables = {topic: table for table, topic in self._topics.changelogs.items()}
-        found.changelogs = {table: {} for table in self._topics.changelogs}
+        found.changelogs = {table: [] for table in self._topics.changelogs}
         for message in self._records(number, found, roles):
             topic, offset, key, value = message.topic(), message.offset(), message.key(), message.value()
             assert topic is not None
             assert offset is not None
             assert key is not None, f"{topic}[{number}]@{offset} has no key"
             if topic in tables:
-                rows = found.changelogs[tables[topic]]
-                if key.startswith(SOURCE_MARK):
-                    continue
-                if value is None:
-                    rows.pop(key, None)
-                else:
-                    rows[key] = value
+                if not key.startswith(SOURCE_MARK):
+                    found.changelogs[tables[topic]].append(Change(offset, key, value))
                 continue
             assert value is not None, f"{topic}[{number}]@{offset} has no value"
             if topic in roles:
@@ -141,7 +146,7 @@ class Reader:
         found.copies = [
             copy
             for state in self._states
-            if (state / str(number)).is_dir() and (copy := read_copy(state / str(number), roles)) is not None
+            if (state / str(number)).is_dir() and (copy := read_copy(state / str(number), roles, tables)) is not None
         ]
         return found
 
@@ -174,8 +179,11 @@ def _cause(message: Message, roles: Mapping[str, str], number: int) -> tuple[Pla
     return Place(roles[position.topic], position.offset), position.index
 
 
-def read_copy(path: Path, roles: Mapping[str, str]) -> Copy | None:
-    """Read a store that nobody has open; None when it holds nothing yet, or was damaged and not opened since."""
+def read_copy(path: Path, roles: Mapping[str, str], tables: Mapping[str, str]) -> Copy | None:
+    """Read a store that nobody has open. ``roles`` and ``tables`` are by topic.
+
+    None when it holds nothing yet, or was damaged and not opened since.
+    """
     from streams.engine.store import STATE_KEY, StoreState
 
     options: Any = Options(raw_mode=True)
@@ -194,9 +202,10 @@ def read_copy(path: Path, roles: Mapping[str, str]) -> Copy | None:
     if raw is None:
         return None
     state = StoreState.decode(raw)
-    tables: dict[str, dict[bytes, bytes]] = {}
+    found: dict[str, dict[bytes, bytes]] = {}
     for key, value in rows.items():
         table, _, name = key.partition(b"\0")
-        tables.setdefault(table.decode(), {})[name] = value
+        found.setdefault(table.decode(), {})[name] = value
+    positions = {tables[topic]: position.offset for topic, position in state.changelogs.items()}
     marks = {roles[topic]: mark.offset for topic, mark in state.sources.items() if topic in roles}
-    return Copy(path, tables, marks)
+    return Copy(path, found, positions, marks)

@@ -9,23 +9,28 @@ from random import Random
 import pytest
 
 from tests.faults.engine import oracle
-from tests.faults.engine.evidence import Copy, Input, Out, Partition, Place, Sample, Topics
+from tests.faults.engine.evidence import Change, Copy, Input, Out, Partition, Place, Sample, Topics
 from tests.faults.engine.oracle import Expected, Fold, Log
 from tests.faults.engine.workload import OK, UNKNOWN, Workload
 
 TOPICS = Topics("a", "b", "out", "dead", {"progress": "p", "items": "i"})
 
 
-def fold_to(partition: Partition, marks: dict[str, int], path: str = "state-0/0") -> Copy:
-    """A local copy that reached ``marks``."""
-    tables = {}
-    for role, records in partition.inputs.items():
-        fold = Fold(role)
-        for record in records:
-            if record.offset < marks[role] and not oracle.is_poison(record):
-                fold.apply(record)
-        tables[oracle.TABLE_OF[role]] = fold.table()
-    return Copy(Path(path), tables, marks)
+def changes_of(records: list[Input], table: str) -> list[Change]:
+    """The changelog of one source folded record by record."""
+    fold = Fold("a" if table == "progress" else "b")
+    found: list[Change] = []
+    for record in records:
+        if not oracle.is_poison(record):
+            fold.apply(record)
+            found.append(Change(len(found), record.key, fold.table().get(record.key)))
+    return found
+
+
+def copy_at(partition: Partition, marks: dict[str, int], positions: dict[str, int], path: str = "state-0/0") -> Copy:
+    """A local copy that has each changelog up to a position."""
+    tables = {table: oracle.rows_of(partition.changelogs[table], at) for table, at in positions.items()}
+    return Copy(Path(path), tables, positions, marks)
 
 
 @pytest.fixture
@@ -44,8 +49,9 @@ def partition() -> Partition:
     for found, wanted in ((made.outputs, expected.outputs), (made.letters, expected.dead)):
         assert wanted
         found += [Out(at, key, value, place, 0) for at, (place, (key, value)) in enumerate(wanted.items())]
-    made.changelogs = {table: dict(rows) for table, rows in expected.tables.items()}
-    made.copies = [fold_to(made, made.ends), fold_to(made, {"a": 100, "b": 7}, "state-1/0")]
+    made.changelogs = {table: changes_of(made.inputs[role], table) for role, table in oracle.TABLE_OF.items()}
+    whole = {table: len(changes) for table, changes in made.changelogs.items()}
+    made.copies = [copy_at(made, made.ends, whole), copy_at(made, {"a": 100, "b": 7}, {"progress": 60}, "state-1/0")]
     return made
 
 
@@ -111,11 +117,11 @@ def swapped(partition: Partition) -> None:
 
 
 def row_of_changelog_lost(partition: Partition) -> None:
-    partition.changelogs["items"].popitem()
+    partition.changelogs["items"].append(Change(999, partition.changelogs["items"][-1].key, None))
 
 
 def row_of_changelog_deleted_in_vain(partition: Partition) -> None:
-    partition.changelogs["items"][b"gone"] = b"still here"
+    partition.changelogs["items"].append(Change(999, b"gone", b"still here"))
 
 
 def stale_row_in_copy(partition: Partition) -> None:
@@ -128,7 +134,8 @@ def copy_ahead(partition: Partition) -> None:
 
 
 def copy_incomplete(partition: Partition) -> None:
-    partition.copies[0] = fold_to(partition, {"a": partition.ends["a"], "b": partition.ends["b"] - 1})
+    positions = partition.copies[0].positions | {"items": 50}
+    partition.copies[0] = copy_at(partition, partition.ends, positions)
 
 
 @pytest.mark.parametrize(
