@@ -37,7 +37,6 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
-_log = logs.get("playhead.access")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +189,8 @@ def _account(scope: Scope, status: int | None, seconds: float) -> None:
     if route in HEALTH_PATHS and code == "200":
         return
     principal = scope.get("state", {}).get("principal")
-    _log.info(
+    logs.quick(
+        "playhead.access",
         "request",
         method=method,
         route=route,

@@ -12,7 +12,8 @@ import math
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
 from typing import Any, TextIO
 
 import structlog
@@ -22,6 +23,7 @@ VALUE_CHARS_MAX = 2_000
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _TRACE_CHARS_MAX = 8_000
 _DEPTH_MAX, _ITEMS_MAX = 4, 100
+_direct: tuple[str, logging.StreamHandler[TextIO]] | None = None
 
 
 def escape(text: str, chars_max: int = VALUE_CHARS_MAX) -> str:
@@ -91,10 +93,33 @@ def configure(role: str, *, level: str = "INFO", stream: TextIO | None = None) -
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+    global _direct
+    _direct = role, handler
     # Access lines would hold source tokens of the path; the web layer writes its own.
     logging.getLogger("uvicorn.access").disabled = True
     for name in ("httpx", "httpx2"):
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def quick(name: str, event: str, **values: Any) -> None:
+    """``get(name).info(event, **values)`` for a line written so often that its cost counts; a fifth of the work.
+
+    The same line, unless more than ``configure``'s handler listens: then it takes the usual way.
+    """
+    logger = logging.getLogger(name)
+    if not logger.isEnabledFor(logging.INFO):
+        return
+    if _direct is None or logging.getLogger().handlers != [_direct[1]]:
+        get(name).info(event, **values)
+        return
+    role, handler = _direct
+    said = {"role": role, **structlog.contextvars.get_contextvars(), **values, "event": event}
+    line = {key: _plain(value, 0) for key, value in said.items()}
+    now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    text = _dumps({**line, "logger": name, "level": "info", "time": now})
+    with handler.lock or nullcontext():
+        handler.stream.write(text + "\n")
+        handler.flush()
 
 
 def _dumps(value: Any, **_: Any) -> str:

@@ -101,3 +101,29 @@ def test_an_escaped_text_is_printable_on_one_line(text: str) -> None:
     escaped = logs.escape(text)
     assert len(escaped.splitlines()) <= 1
     escaped.encode("utf-8")
+
+
+def test_a_quick_line_is_the_same_line_escaped_and_correlated() -> None:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    stream = io.StringIO()
+    try:
+        logs.configure("test", stream=stream)
+        with logs.correlated("c-1"):
+            logs.get("playhead.access").info("request", route="/x\n\x1b", status=202, ms=1.5, token_id=None)
+            logs.quick("playhead.access", "request", route="/x\n\x1b", status=202, ms=1.5, token_id=None)
+        usual, quick = (json.loads(line) for line in stream.getvalue().splitlines())
+        assert usual.pop("time")[-1] == quick["time"][-1] == "Z"
+        assert len(quick.pop("time")) == 27
+        assert quick == usual
+        logs.configure("test", level="WARNING", stream=stream)
+        logs.quick("playhead.access", "request", status=200)
+        assert len(stream.getvalue().splitlines()) == 2
+        root.addHandler(logging.NullHandler())
+        root.setLevel("INFO")
+        logs.quick("playhead.access", "request", status=201)
+        assert '"status": 201' in stream.getvalue()
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        structlog.reset_defaults()
