@@ -2,9 +2,9 @@
 
 Taking the transactional id aborts everything its coordinator knows to be open. If the last stable
 offset of a partition still stays behind its end, records of a transaction lie there that nobody will
-decide any more (seen after a broker was killed twice), and the commit marker of a later transaction of
-the same producer could commit them. Readers drop the repetition by source position; the guard stops
-the worker before it adds to it.
+decide any more (a restarted coordinator skips the markers of partitions that have no leader at that moment,
+see tests/faults/orphans), and the commit marker of a later transaction of the same producer could commit
+them. Readers drop the repetition by source position; the guard stops the worker before it adds to it.
 """
 
 from __future__ import annotations

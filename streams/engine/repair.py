@@ -13,6 +13,13 @@ Alter or ClusterAction on the cluster.
 The order: outputs, changelogs, then the group's partition of __consumer_offsets. As long as that last one hangs,
 no worker can read its offsets and begin, so no new transaction can commit what is still undecided.
 
+Why transactions hang: a coordinator of Kafka 4.3 that finds a partition without a leader takes it for deleted,
+skips its marker and completes the transaction (tests/faults/orphans). So what hangs may have been committed in its
+coordinator's eyes, and the worker may have been told so. Where all of it hangs nothing of it was visible, its offset
+hangs with it, and aborting means that its records are read again: but a local copy may hold its rows already and
+must be deleted. Where only outputs hang, compare their source positions with the group's offset before aborting:
+what lies before it and is not in the output a second time is lost by an abort.
+
     python -m streams.engine.repair --bootstrap 127.0.0.1:9092 --group counts --output totals \\
         --changelog counts-counts-changelog            # looks; with --abort it aborts
 
@@ -97,9 +104,19 @@ class Findings:
         ]
         if not self.hanging:
             return [*lines, "nothing hangs"]
-        if not aborted:
+        if aborted:
+            lines.append(
+                "Delete the local state of all workers of this app before they start: it may hold rows of what is "
+                "now aborted. It is rebuilt from the changelogs."
+            )
+        else:
             lines.append("Stop all workers, then abort with --abort, or with Kafka's own tool in this order:")
             lines += [f"  {command}" for command in self.commands()]
+            if all(item.role == "output" for item in self.hanging):
+                lines.append(
+                    "Only outputs hang: first compare their source-position headers with the group's offset. What "
+                    "lies before it and is not in the output a second time would be lost by an abort."
+                )
         return lines
 
     def as_json(self) -> dict[str, object]:

@@ -101,8 +101,11 @@ def test_given_findings_then_the_words_say_what_hangs_and_what_to_do() -> None:
     shown = found.lines(aborted=False)
     assert shown[0] == "hangs: output out[0] from offset 5: producer 7 epoch 1 (no transactional id)"
     assert "its coordinator ends it by itself" in shown[1]
-    assert "--start-offset 5" in shown[-1]
-    assert found.lines(aborted=True)[0].startswith("aborted: output out[0]")
+    assert "--start-offset 5" in shown[-2]
+    assert "Only outputs hang" in shown[-1]
+    done = found.lines(aborted=True)
+    assert done[0].startswith("aborted: output out[0]")
+    assert "Delete the local state" in done[-1]
     assert Findings((), ()).lines(aborted=False) == ["nothing hangs"]
 
 
