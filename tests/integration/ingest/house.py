@@ -73,7 +73,7 @@ def settings_of(
             host=conninfo["host"], port=conninfo["port"], database=conninfo["dbname"], door_password=password
         ),
         identity=IdentitySettings(hash_key=SecretStr(hash_key or secrets.token_hex(16))),
-        http=HttpSettings(publish_timeout_s=timeout_s),
+        http=HttpSettings(publish_timeout_s=timeout_s, requests_per_token_s=0),
         spool=SpoolSettings(records_max=spool_records_max),
     )
 
