@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from streams.runtime.clock import FakeClock
 
-TOKEN = "a1b2c3d4e5f60718293a4b5c6d7e8f90"
+TOKEN = "5ec7e75ec7e75ec7e75ec7e75ec7e75e"
 ANA, BEN = "3f1c0d5e8a2b4c6d9e0f112233445566", "00112233445566778899aabbccddeeff"
 TICKS = 10_000
 EXTRAPOLATES_AFTER_MS = 10_000
