@@ -1,6 +1,7 @@
 """Kill brokers twice in a row under transactional load, round after round, and count what transactions leave behind.
 
     python -m tests.faults.orphans [--brokers 1|3] [--rounds N] [--client librdkafka|java|both] [--seed N]
+        [--property broker.session.timeout.ms=9000]
 
 A round: load runs; brokers are killed (SIGKILL; of three: all, one or two in turn), started, killed again while
 clients recover, and started; the load must move again; then it is killed, its transactional ids are taken over,
@@ -237,7 +238,15 @@ class Ended(Exception):
     """SIGTERM."""
 
 
-def hunt(brokers: int, rounds: int, clients: list[str], seed: int, folder: Path, counts: dict[str, Count]) -> int:
+def hunt(
+    brokers: int,
+    rounds: int,
+    clients: list[str],
+    seed: int,
+    properties: dict[str, str],
+    folder: Path,
+    counts: dict[str, Count],
+) -> int:
     """Run the rounds, keeping ``counts`` by client; return how many were finished when it was told to end."""
     chance = random.Random(seed)
     if "java" in clients:
@@ -245,7 +254,7 @@ def hunt(brokers: int, rounds: int, clients: list[str], seed: int, folder: Path,
         source = Path(__file__).with_name("Load.java")
         clients_jar = next(jars.glob("kafka-clients-*.jar"))
         subprocess.run(["javac", "-cp", str(clients_jar), "-d", str(folder), str(source)], check=True)
-    with KafkaCluster(folder / "kafka", brokers) as cluster:
+    with KafkaCluster(folder / "kafka", brokers, overrides=properties) as cluster:
         prey = [Prey(cluster, client, folder) for client in clients]
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         topics = [NewTopic(name, PARTITIONS, cluster.replication) for p in prey for name in (p.source, p.out)]
@@ -298,7 +307,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--client", choices=(*CLIENTS, "both"), default="librdkafka")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--property", action="append", default=[], metavar="NAME=VALUE", help="of every broker")
     given = parser.parse_args()
+    properties = dict(item.split("=", 1) for item in given.property)
     clients = list(CLIENTS) if given.client == "both" else [given.client]
     folder = Path(tempfile.mkdtemp(prefix="orphans-"))
     failed: str | None = None
@@ -310,7 +321,7 @@ def main() -> int:
 
     signal.signal(signal.SIGTERM, end)
     try:
-        finished = hunt(given.brokers, given.rounds, clients, given.seed, folder, counts)
+        finished = hunt(given.brokers, given.rounds, clients, given.seed, properties, folder, counts)
     except (EngineError, LocalStackError, OSError, AssertionError, Ended) as error:
         failed = repr(error)
     skipped, behind = said(folder, SKIPPED), said(folder, BEHIND)
@@ -319,6 +330,7 @@ def main() -> int:
         json.dumps(
             {
                 "brokers": given.brokers, "rounds": finished, "seed": given.seed, "failed": failed,
+                "properties": properties,
                 "markers_skipped": skipped, "coordinators_behind": behind,
                 "clients": {name: asdict(count) for name, count in counts.items()},
             }
