@@ -270,6 +270,11 @@ class Field:
         """Let the load end and wait until all of it is processed; return how long that took."""
         self.load.finish()
         began = time.monotonic()
+        self.wait_drained()
+        return time.monotonic() - began
+
+    def wait_drained(self) -> None:
+        """Wait until everything that is in the sources now is processed."""
         ends = self.cluster.ends()
 
         def drained() -> bool:
@@ -277,7 +282,6 @@ class Field:
             return all(committed.get(at, 0) >= end for at, end in ends.items() if end)
 
         self.wait("everything processed after the last fault", drained, self.case.heal_s)
-        return time.monotonic() - began
 
     def states(self) -> list[Path]:
         return sorted(self.cluster.folder.glob("state-*"))

@@ -110,7 +110,7 @@ def hanging(field: Field) -> None:
     if [item.role for item in aborted] != ["output", "changelog", "offsets"]:
         raise Violation(f"the repair aborted {aborted}")
     start_all(field)
-    cluster.wait_drained()
+    field.wait_drained()
     field.stop_all()
     if found := cluster.violations(stores=True):
         raise Violation(f"after the repair: {found}")

@@ -40,9 +40,11 @@ def reset(field: Field) -> None:
     # The way out that the refusal names.
     group = field.cluster.group
     answered(lambda: field.cluster.admin.delete_consumer_groups([group])[group].result(30))
+    field.more(2_000)
     start_all(field)
+    field.wait_drained()
     field.stop_all()
-    if found := field.cluster.violations(stores=False):
+    if found := field.cluster.violations(stores=True):
         raise Violation(f"after the way out: {found}")
 
 
