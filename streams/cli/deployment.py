@@ -94,7 +94,7 @@ def register_schemas(settings: Settings) -> Mapping[str, int]:
 
 
 def roles(settings: Settings, options: Options) -> list[Role]:
-    """The processes of this deployment: the door with the read API, agents, projectors, relay."""
+    """The processes of this deployment: the door with the read API, agents, projectors, relay, and the pollers."""
     environment = settings.environment()
     playhead = [sys.executable, "-m", "streams.cli"]
     found = [Role("serve", [*playhead, "serve"], environment)]
@@ -105,7 +105,17 @@ def roles(settings: Settings, options: Options) -> list[Role]:
         name = "project" if options.projectors == 1 else f"project-{number}"
         found.append(Role(name, [*playhead, "project"], environment))
     found.append(Role("relay", [*playhead, "relay"], environment))
+    if something_to_poll(settings):
+        found.append(Role("poll", [*playhead, "poll"], environment))
     return found
+
+
+def something_to_poll(settings: Settings) -> bool:
+    """Whether any source says where its server is. Raises Unavailable when the database does not answer."""
+    from streams.cli.admin import door_connection
+
+    with door_connection(settings) as connection:
+        return connection.execute("SELECT 1 FROM core.source_accounts LIMIT 1").fetchone() is not None
 
 
 def _settings(folder: Path, addresses: Addresses, options: Options) -> Settings:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import typer
 
+from streams.cli import connecting
 from streams.cli.output import Json, emit_json, emit_table
 
 app = typer.Typer(no_args_is_help=True, help="Media servers and apps that may send reports.")
+app.command(epilog=connecting.CONNECT_EPILOG)(connecting.connect)
+app.command(epilog="Example:  playhead source disconnect music --account ana")(connecting.disconnect)
 
 
 @app.command(

@@ -17,6 +17,7 @@ from streams.upstream.http import Upstream
 Json: TypeAlias = dict[str, Any]
 PAGE: Final = 200
 PAGES_MAX: Final = 2_000
+_USERS: Final = "/Users"
 _GUID = re.compile(r"[0-9a-f]{32}")
 _TYPES: Final = "Movie,Episode,Video,MusicVideo,Audio,AudioBook,Recording,Trailer"
 
@@ -43,10 +44,10 @@ class Jellyfin:
     async def users(self) -> list[str]:
         """Ids of the people this token may see: everybody for a key, else the token's own."""
         try:
-            answer = await self._upstream.get("/Users")
+            answer = await self._upstream.get(_USERS)
             found = answer.value if isinstance(answer.value, list) else []
         except NotOffered:
-            found = [(await self._upstream.get("/Users/Me")).value]
+            found = [(await self._upstream.get(f"{_USERS}/Me")).value]
         return [user["Id"] for user in found if isinstance(user, dict) and isinstance(user.get("Id"), str)]
 
     async def sessions(self) -> Sessions:

@@ -4,8 +4,8 @@ Credentials travel in a form body, never in an address. Answers are returned as 
 ``subsonic-response``; what positions and times in them mean is for the parsers of reports to say.
 
 Seen on real servers: an API error is HTTP 200, an unknown method 404 (supysonic, Navidrome) or error 70 "view not
-found" (gonic); a token login may be error 0 where only passwords are taken (supysonic); an empty list may be absent,
-an empty object or an empty list.
+found" (gonic); a token login is error 0 or 10 where only passwords are taken (supysonic); an empty list may be
+absent, an empty object or an empty list.
 """
 
 from __future__ import annotations
@@ -114,8 +114,9 @@ class Subsonic:
                 return NotOffered(f"error {code}")
             case 0 if status == 404:
                 return NotOffered("unknown method")
-            case 0 if self._login == "token":
-                return CredentialsRefused("error 0: it may take no tokens, then log in with 'password'")
+            case 0 | 10 if self._login == "token":
+                # Nothing that is asked here lacks a parameter, unless the server looks for another login.
+                return CredentialsRefused(f"error {code}: it may take no tokens, then log in with 'password'")
             case int():
                 return BadAnswer(f"error {code}")
             case _:
