@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +13,7 @@ import httpx
 import psycopg
 import pytest
 
-from projections.api import Names, ReadModels, api_router
+from projections.api import Names, ReadModels, api_router, router
 from projections.base import Record
 from projections.models.playback import PlaybackProjection
 from schemas.events import PlaybackDecided, SourcePosition
@@ -34,6 +33,7 @@ pytestmark = pytest.mark.services
 
 ANA, BO, CYD = "a" * 32, "b" * 32, "c" * 32
 FILM, SONG = media_id("home", "film"), media_id("home", "song")
+PATIENCE_S = 30.0
 CONTRACT = Contract(SchemaIds(), registry=None)
 TOKENS = {
     "home": Principal("t-home", "home", frozenset({Scope.READ})),
@@ -251,13 +251,22 @@ def meanwhile(work: Any) -> Iterator[None]:
     thread.join()
 
 
-def test_after_waits_for_the_decision_of_ones_own_report(house: House) -> None:
+def test_after_waits_for_the_decision_of_ones_own_report(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     house.decide(user_ref=ANA, media_id=FILM, event_id="e-1", position_ms=1)
+    missed, decided = threading.Event(), ReadModels.decided
+
+    async def asked(read: ReadModels, event_id: str, user: str) -> bool:
+        found = await decided(read, event_id, user)
+        missed.set()
+        return found
 
     def later() -> None:
-        time.sleep(0.3)
+        assert missed.wait(PATIENCE_S)
         house.decide(user_ref=ANA, media_id=FILM, event_id="e-2", position_ms=2)
 
+    monkeypatch.setattr(ReadModels, "decided", asked)
+    # How soon the decision comes is the machine's affair.
+    monkeypatch.setattr(router, "AFTER_WAIT_S", PATIENCE_S)
     with meanwhile(later):
         answer = house.get("/v1/users/ana/progress/film?after=e-2")
     assert (answer.status_code, answer.json()["position_ms"]) == (200, 2)
