@@ -212,10 +212,6 @@ def _show(rows: list[dict[str, Any]], reaches: list[dict[str, Any]], *, one: boo
             escape(f"damaged: {found['damaged']}") if "damaged" in found else json.dumps(found["value"], indent=2)
         )
     else:
-        emit_table(
-            ("partition", "key", "value"),
-            [
-                (row["partition"], row["key"], json.dumps(row.get("value", {"damaged": row.get("damaged")})))
-                for row in rows
-            ],
-        )
+        for row in rows:  # one line each; JSON is plain ASCII, a key may be anything
+            value = json.dumps(row.get("value", {"damaged": row.get("damaged")}))
+            typer.echo(f"{row['partition']} {escape(row['key'])} {value}")
