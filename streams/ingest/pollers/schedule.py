@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Final, Protocol, Self
+from typing import Final, Self, TypeAlias
 
 from streams.ingest.pollers.lists import ServerPoller
 from streams.ingest.pollers.poll import Poll, Polled, Say, TakesReports
@@ -44,8 +44,8 @@ class Result:
     next_in_s: float
 
 
-class Report(Protocol):
-    def __call__(self, result: Result) -> None: ...
+Report: TypeAlias = Callable[[Result], None]
+Chance: TypeAlias = Callable[[float, float], float]
 
 
 class Source:
@@ -60,7 +60,7 @@ class Source:
         clock: Clock,
         *,
         limits: Limits | None = None,
-        chance: Callable[[float, float], float] = random.uniform,
+        chance: Chance = random.uniform,
     ) -> None:
         self.entry = entry
         self._poll = Poll(entry.source_id, door, store, hash_key)
@@ -143,6 +143,7 @@ class Scheduler:
         clock: Clock,
         *,
         on_result: Report | None = None,
+        chance: Chance = random.uniform,
     ) -> None:
         self._upstreams = upstreams
         self._door = door
@@ -150,6 +151,7 @@ class Scheduler:
         self._hash_key = hash_key
         self._clock = clock
         self._on_result = on_result
+        self._chance = chance
         self._places = asyncio.Semaphore(AT_ONCE)
 
     async def run(self, stop: asyncio.Event, source_ids: Sequence[str] = ()) -> None:
@@ -174,8 +176,9 @@ class Scheduler:
                 await _cancelled(task)
 
     async def _go_on(self, entry: UpstreamEntry) -> None:
-        wait_s = random.uniform(0, min(5.0, entry.interval_s))  # noqa: S311 - spreads, protects nothing
-        async with Source(entry, self._door, self._store, self._hash_key, self._clock) as source:
+        wait_s = self._chance(0, min(5.0, entry.interval_s))
+        source = Source(entry, self._door, self._store, self._hash_key, self._clock, chance=self._chance)
+        async with source:
             while True:
                 await asyncio.sleep(wait_s)
                 try:
