@@ -2,7 +2,7 @@
 
 python -m tests.fuzz                                   # 20 s for each format
 python -m tests.fuzz --format plex --seconds 600       # one of them, ten minutes
-python -m tests.fuzz --seconds 600 --keep              # and take what covers something new into the corpus
+python -m tests.fuzz --seconds 600 --keep              # and take what came to something new into the corpus
 python -m tests.fuzz --format plex --body broken.body  # one input again, to see what it breaks
 """
 
@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from streams.ingest.hooks import FORMATS
+from tests.fuzz import corpus
 from tests.fuzz.engines import Run, by_coverage, by_outcome, has_atheris
 from tests.fuzz.properties import check
 
@@ -26,9 +27,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     formats: list[str] = asked.format or list(FORMATS)
     if asked.body is not None:
         return _again(formats, asked.body)
-    if asked.keep and asked.engine != "atheris":
-        print("--keep needs atheris, which tells what an input covers.", file=sys.stderr)
-        return 2
     with ThreadPoolExecutor(asked.jobs) as pool:
         runs = list(pool.map(lambda format: _run(format, asked), formats))
     return 1 if any(run.failure is not None for run in runs) else 0
@@ -37,17 +35,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(format: str, asked: argparse.Namespace) -> Run:
     if asked.engine == "atheris":
         with tempfile.TemporaryDirectory(prefix="playhead-fuzz-") as folder:
-            run = by_coverage(format, seed=asked.seed, seconds=asked.seconds, folder=Path(folder), keep=asked.keep)
+            run = by_coverage(format, seed=asked.seed, seconds=asked.seconds, folder=Path(folder))
     else:
         run = by_outcome(format, seed=asked.seed, seconds=asked.seconds)
     end = "broken" if run.failure is not None else "ok"
     print(
-        f"{format:15} {run.engine:8} seed {asked.seed}  {run.inputs:9,} inputs  {run.found:5,} new  {end}", flush=True
+        f"{format:15} {run.engine:8} seed {asked.seed}  {run.inputs:9,} inputs  {len(run.found):5,} new  {end}",
+        flush=True,
     )
     if run.failure is not None:
         print(run.message.strip())
         print(f"The input, in base64; save it decoded and run this again with --format {format} --body FILE:")
         print(base64.b64encode(run.failure).decode(), flush=True)
+    elif asked.keep:
+        print(f"{format:15} corpus of {corpus.keep(format, run.found)}", flush=True)
     return run
 
 
@@ -72,7 +73,7 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     engines = ("atheris", "outcome")
     parser.add_argument("--engine", choices=engines, default=engines[0] if has_atheris() else engines[1])
     parser.add_argument("--jobs", type=int, default=1, help="formats at the same time (1)")
-    parser.add_argument("--keep", action="store_true", help="take inputs that cover something new into the corpus")
+    parser.add_argument("--keep", action="store_true", help="take inputs of new outcomes into the corpus")
     parser.add_argument("--body", type=Path, metavar="FILE", help="check this one input instead")
     return parser.parse_args(arguments)
 

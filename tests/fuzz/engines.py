@@ -14,7 +14,6 @@ from pathlib import Path
 from tests.fuzz import corpus
 from tests.fuzz.mutate import BODY_MAX, mutate
 from tests.fuzz.properties import check
-from tests.ingest.hooks import golden
 
 INPUT_SECONDS_MAX = 10
 """One input that takes longer than this hangs; a healthy one takes a few milliseconds."""
@@ -24,12 +23,12 @@ _EXECUTED = re.compile(r"stat::number_of_executed_units:\s*(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run did: `failure` is the input that broke something, with what was said about it."""
+    """What a run did: `found` reached something new; `failure` broke something, and `message` is what was said."""
 
     format: str
     engine: str
     inputs: int
-    found: int
+    found: tuple[bytes, ...]
     failure: bytes | None = None
     message: str = ""
 
@@ -46,7 +45,7 @@ def by_outcome(format: str, *, seed: int, seconds: float | None = None, inputs: 
     rng = random.Random(f"{format} {seed}")
     pool = corpus.seeds(format)
     outcomes = {check(format, body) for body in pool}
-    known = len(outcomes)
+    found: list[bytes] = []
     until = None if seconds is None else time.monotonic() + seconds
     done = 0
     while (inputs is None or done < inputs) and (until is None or time.monotonic() < until):
@@ -55,14 +54,15 @@ def by_outcome(format: str, *, seed: int, seconds: float | None = None, inputs: 
         try:
             outcome = check(format, body)
         except Exception as exc:  # whatever it is, it is what was looked for
-            return Run(format, "outcome", done, len(outcomes) - known, body, f"{type(exc).__name__}: {exc}")
+            return Run(format, "outcome", done, tuple(found), body, f"{type(exc).__name__}: {exc}")
         if outcome not in outcomes:
             outcomes.add(outcome)
             pool.append(body)
-    return Run(format, "outcome", done, len(outcomes) - known)
+            found.append(body)
+    return Run(format, "outcome", done, tuple(found))
 
 
-def by_coverage(format: str, *, seed: int, seconds: float, folder: Path, keep: bool = False) -> Run:
+def by_coverage(format: str, *, seed: int, seconds: float, folder: Path) -> Run:
     """libFuzzer in a process of its own, for it ends the process it runs in; its files go into `folder`."""
     found = folder / "found"
     known = _written(folder / "known", corpus.seeds(format))
@@ -76,16 +76,12 @@ def by_coverage(format: str, *, seed: int, seconds: float, folder: Path, keep: b
     broken = sorted(path for kind in ("crash", "timeout", "oom") for path in folder.glob(f"{kind}-*"))
     if broken or done.returncode != 0:
         failure = broken[0].read_bytes() if broken else b""
-        return Run(format, "atheris", inputs, len(list(found.iterdir())), failure, done.stderr[-4000:])
-    if keep:
-        # The smallest set of inputs that covers what golden payloads, corpus and this run cover together.
-        merged = folder / "merged"
-        merged.mkdir()
-        before = _written(folder / "golden", golden.bodies(format))
-        _child(format, ["-merge=1", f"-max_len={corpus.BODY_MAX}", *map(str, (merged, before, known, found))])
-        covered = {path.read_bytes() for path in merged.iterdir()} - set(golden.bodies(format))
-        corpus.keep(format, covered)
-    return Run(format, "atheris", inputs, len(list(found.iterdir())))
+        return Run(format, "atheris", inputs, _read(found), failure, done.stderr[-4000:])
+    return Run(format, "atheris", inputs, _read(found))
+
+
+def _read(folder: Path) -> tuple[bytes, ...]:
+    return tuple(path.read_bytes() for path in sorted(folder.iterdir()))
 
 
 def _written(folder: Path, bodies: list[bytes]) -> Path:

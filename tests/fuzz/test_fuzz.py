@@ -96,3 +96,12 @@ def test_the_command_fuzzes_with_the_best_engine_there_is(capsys: pytest.Capture
     format, used, _, seed, inputs, *_ = capsys.readouterr().out.split()
     assert (format, used, seed) == ("emby", engine, str(SEED))
     assert int(inputs.replace(",", "")) > 0
+
+
+def test_the_shortest_body_of_each_new_outcome_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "KEPT", tmp_path / "kept")
+    known, long = golden.bodies("plex")[0], b'{"event": "media.stop",    "Metadata": {"ratingKey": [1]}}'
+    short = b'{"event":"media.stop","Metadata":{"ratingKey":[1]}}'
+    assert corpus.keep("plex", [known, long, short, b"", long + b" " * corpus.BODY_MAX]) == 1
+    assert corpus.bodies("plex") == [short]
+    assert corpus.keep("plex", []) == 1
