@@ -9,6 +9,7 @@ import pytest
 
 from streams.ingest.hooks import FORMATS
 from tests.ingest.hooks import golden
+from tests.ingest.hooks.golden import __main__ as command
 from tests.ingest.hooks.payloads import SECRETS
 
 CASES = [(format, path) for format in FORMATS for path in golden.payloads(format)]
@@ -52,8 +53,8 @@ def test_a_change_is_shown_and_written_only_when_asked_for(
         (tmp_path / f"{format}.expected").touch()
     (tmp_path / "native" / "one.json").write_text('{"user": "u", "media": "m", "kind": "dance"}')
     monkeypatch.setattr(golden, "GOLDEN", tmp_path)
-    assert golden.main([]) == 1
+    assert command.main([]) == 1
     assert '+{"type": "rejected", "reason": "unknown_kind"' in capsys.readouterr().out
     assert (tmp_path / "native.expected").read_text() == ""
-    assert golden.main(["--write"]) == 0
-    assert golden.main([]) == 0
+    assert command.main(["--write"]) == 0
+    assert command.main([]) == 0

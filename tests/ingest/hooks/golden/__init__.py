@@ -1,4 +1,4 @@
-"""Golden payloads: one request body a file in golden/FORMAT/, and in golden/FORMAT.expected what is printed for each.
+"""Golden payloads: one request body a file in FORMAT/, and in FORMAT.expected what is printed for each.
 
 What is compared is what `playhead parse` prints, by the function it prints with, to the byte. All values are invented.
 
@@ -8,18 +8,14 @@ What is compared is what `playhead parse` prints, by the function it prints with
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import json
 import re
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from streams.cli.parse import parse_lines
-from streams.ingest.hooks import FORMATS
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parent
 
 
 def payloads(format: str) -> list[Path]:
@@ -55,23 +51,3 @@ def difference(format: str) -> list[str]:
     before, after = "".join(expected(format).values()), "".join(now(format).values())
     name = f"golden/{format}.expected"
     return list(difflib.unified_diff(before.splitlines(True), after.splitlines(True), name, "printed now", n=1))
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.ingest.hooks.golden", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("--write", action="store_true", help="take what is printed now as what is expected")
-    write = parser.parse_args(arguments).write
-    changes = {format: found for format in FORMATS if (found := difference(format))}
-    for format, lines in changes.items():
-        sys.stdout.writelines(lines)
-        if write:
-            (GOLDEN / f"{format}.expected").write_text("".join(now(format).values()))
-    if changes and not write:
-        sys.stdout.write("Look at each line; then run this again with --write if it is what you want.\n")
-    return 1 if changes and not write else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
