@@ -105,6 +105,7 @@ class Poller:
     def _run(self) -> None:
         try:
             self._group.check()
+            threading.Thread(target=self._watch, name=f"topics-{self._config.group}", daemon=True).start()
             consumer = self._make_consumer(self._config)
             try:
                 consumer.subscribe(
@@ -121,6 +122,12 @@ class Poller:
             self._host.fail(error)
         finally:
             self._group.release(wait=False)
+
+    def _watch(self) -> None:
+        try:
+            self._group.watch(self._quit.wait)
+        except BaseException as error:
+            self._host.fail(error)
 
     def poll_once(self, consumer: Consumer) -> None:
         """One turn: position restored units, respect the limit, fetch."""

@@ -13,15 +13,20 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from .batch import TableSpec
 from .changelog import POSITIONS
 from .config import EngineConfig
-from .errors import Refused
+from .errors import Crash, Refused
 from .hanging import OFFSETS_TOPIC, offsets_partition, wait_decided
 from .logs import Logs, TopicFacts
 from .restore import Restorer
-from .topics import Needed, check_topics
+from .topics import Needed, check_topics, check_unchanged
 from .transaction import GroupMetadata, ProducerFactory, kafka_producer
 from .unit import Unit
 
 log = logging.getLogger(__name__)
+
+#: Between two looks at the topics, in seconds.
+TOPICS_EVERY = 15.0
+#: Before a second look at what seems to have changed.
+TOPICS_AGAIN = 2.0
 
 
 class Group:
@@ -64,6 +69,29 @@ class Group:
         self._facts = self._logs.describe(self.needed.all())
         settings = self._logs.settings(name for name in self.needed.changelogs if name in self._facts)
         self._partitions = check_topics(self.needed, self._facts, settings, self.config.state_max_age)
+
+    def watch(self, wait: Callable[[float], bool]) -> None:
+        """Look at the topics now and then; ``wait`` takes seconds and says whether it is over.
+
+        Raises Refused when one is not what it was, seen twice: a broker may be behind for a moment. Nobody else would
+        tell: to a consumer a deleted topic is one without partitions.
+        """
+        assert self._logs is not None
+        pause = TOPICS_EVERY
+        while not wait(pause):
+            try:
+                now = self._logs.describe(self.needed.all())
+            except Crash as error:
+                log.warning("the topics cannot be looked at: %s", error)
+                continue
+            try:
+                check_unchanged(self.needed, self._facts, now)
+            except Refused:
+                if pause != TOPICS_EVERY:
+                    raise
+                pause = TOPICS_AGAIN
+            else:
+                pause = TOPICS_EVERY
 
     def create_units(self, assigned: Mapping[int, Sequence[str]], metadata: GroupMetadata) -> dict[int, Unit]:
         """Make a unit per partition number. Raises Refused when its topics are not assigned together."""

@@ -16,13 +16,13 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from .changelog import SourceMark, source_of
 from .config import EngineConfig
-from .errors import Closed, Crash, Refused
+from .errors import Closed, Crash
 from .hanging import wait_decided
 from .logs import Logs, TopicFacts
 from .progress import RestoreProgress
 from .resume import LogRange, rebuild_reason, replay_start, resume_offset
 from .store import Position, Rows, StoreState
-from .topics import Needed
+from .topics import Needed, check_unchanged
 from .unit import Unit
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Restorer:
         if not wanted:
             return
         try:
-            self._check_same_topics()
+            check_unchanged(self._needed, self._facts, self._logs.describe(self._needed.all()))
             self._wait_decided(wanted)
         except Closed:
             return
@@ -94,15 +94,6 @@ class Restorer:
         if moving:
             self._replay({(r.topic, r.unit.partition): r for r in moving}, ranges)
         self._progress.end()
-
-    def _check_same_topics(self) -> None:
-        now = self._logs.describe(self._needed.all())
-        changed = sorted(name for name in self._needed.all() if now.get(name) != self._facts[name])
-        if changed:
-            raise Refused(
-                f"topics changed while running: {', '.join(changed)} (deleted, recreated or repartitioned). "
-                "Start again; if the state no longer belongs to them, the start will say so."
-            )
 
     def _wait_decided(self, units: list[Unit]) -> None:
         wait_decided(

@@ -70,6 +70,16 @@ def check_topics(
     return partitions
 
 
+def check_unchanged(needed: Needed, before: Mapping[str, TopicFacts], now: Mapping[str, TopicFacts]) -> None:
+    """Raises Refused when a topic is not the one that was checked at the start."""
+    changed = sorted(name for name in needed.all() if now.get(name) != before[name])
+    if changed:
+        raise Refused(
+            f"topics changed while running: {', '.join(changed)} (deleted, recreated or repartitioned). "
+            "Start again; if the state no longer belongs to them, the start will say so."
+        )
+
+
 def ensure_changelogs(
     config: EngineConfig,
     changelogs: Iterable[str],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -74,8 +75,11 @@ class FakeLogs:
 
     def __init__(self, partitions: int) -> None:
         self.partitions = partitions
+        self.failure: Crash | None = None
 
     def describe(self, topics: Any) -> dict[str, TopicFacts]:
+        if self.failure is not None:
+            raise self.failure
         return {name: TopicFacts(f"id-{name}", self.partitions) for name in topics}
 
     def settings(self, topics: Any) -> dict[str, dict[str, str]]:
@@ -107,9 +111,10 @@ class Bench:
         self.log: list[str] = []
         settings = config(folder, **changes)
         self.pool = ThreadPoolExecutor(2)
+        self.logs = FakeLogs(partitions)
         self.group = Group(
             settings, ["source"], [TABLE], [], self.pool,
-            lambda *_: FakeProducer(self.log), lambda _: cast(Logs, FakeLogs(partitions)),
+            lambda *_: FakeProducer(self.log), lambda _: cast(Logs, self.logs),
         )  # fmt: skip
         self.group.check()
         # Restoring is another thread's work and tested elsewhere.
@@ -231,6 +236,28 @@ def test_invariant_09_given_topics_not_assigned_together_then_refused(tmp_path: 
     with pytest.raises(Refused, match="partition 2 appeared"):
         group.create_units({2: ["a", "b"]}, "metadata")
     pool.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("counts", "refused"),
+    [([2, 2, 2], False), ([2, 0, 2, 2], False), ([2, 0, 0], True), ([Crash("away"), 0, Crash("away"), 0], True)],
+)
+def test_given_topics_that_change_under_a_running_worker_then_refused_when_seen_twice(
+    bench: Bench, counts: list[int | Crash], refused: bool
+) -> None:
+    looks = iter(counts)
+
+    def over(_: float) -> bool:
+        found = next(looks, None)
+        if found is None:
+            return True
+        logs.failure = found if isinstance(found, Crash) else None
+        logs.partitions = found if isinstance(found, int) else 2
+        return False
+
+    logs = bench.logs
+    with pytest.raises(Refused, match="topics changed while running") if refused else nullcontext():
+        bench.group.watch(over)
 
 
 def test_given_lost_partitions_then_units_are_dead_before_anything_else(bench: Bench) -> None:
