@@ -482,3 +482,17 @@ def test_an_unreachable_server_loses_no_change() -> None:
             assert lab.store.health["home"][:2] == (None, 0)
 
     scene(play)
+
+
+def test_a_server_that_does_not_answer_has_stopped_nobody() -> None:
+    async def play(lab: Lab) -> None:
+        async with polled(lab, NAVIDROME) as fake:
+            fake.report_playback("hour", "paused", 600_000)
+            await lab.poll()
+            fake.broken = True
+            assert await lab.poll() == []
+            fake.broken = False
+            assert await lab.poll() == []
+            assert lab.states()["hour"].phase == "paused"
+
+    scene(play)
