@@ -8,9 +8,11 @@ doors as soon as Kafka has it. About 150 bytes of memory for each person.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import queue
 import threading
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import Future, InvalidStateError
 from typing import Any, Final, Protocol, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -28,9 +30,13 @@ Changed = Callable[[bytes, str | None], None]
 CATCH_UP_S: Final = 5.0
 REST_S: Final = 1.0
 _ASK_S: Final = 1.0
-_POLL_S: Final = 0.2
+_POLL_S: Final = 0.05
 _PIECE: Final = 500
 _log = logs.get(__name__)
+
+
+Question = Future[None]
+"""Answered by the thread when it has read up to the end there was."""
 
 
 class Identities(Protocol):
@@ -80,7 +86,7 @@ class KafkaIdentities:
         self._changed: list[Changed] = []
         self._refs: dict[bytes, bytes] = {}
         self._read_to = dict.fromkeys(range(IDENTITY_USERS.partitions), 0)
-        self._progress = threading.Condition()
+        self._questions: queue.SimpleQueue[Question] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._consumer: Consumer | None = None
         self._thread: threading.Thread | None = None
@@ -111,7 +117,7 @@ class KafkaIdentities:
         if not self._circuit.enter():
             raise BrokerAway("Kafka does not answer", retry_after_s=self._circuit.retry_after_s)
         try:
-            await asyncio.to_thread(self._catch_up)
+            await self._caught_up()
         except BrokerAway:
             self._circuit.failed()
             raise
@@ -124,40 +130,62 @@ class KafkaIdentities:
     def tell(self, changed: Changed) -> None:
         self._changed.append(changed)
 
-    def _catch_up(self) -> None:
-        consumer = self._consumer
-        if consumer is None:
-            raise BrokerAway("the door is closed")
-        ends: dict[int, int] = {}
+    async def _caught_up(self) -> None:
+        """Return when all is read that was in the log when this was called. Raises BrokerAway."""
+        question: Question = Future()
+        self._questions.put(question)
         try:
-            for partition in self._read_to:
-                place = TopicPartition(IDENTITY_USERS.name, partition)
-                marks = consumer.get_watermark_offsets(place, timeout=_ASK_S)
-                if marks is None:
-                    raise BrokerAway("Kafka does not answer")
-                ends[partition] = marks[1]
-        except KafkaException as exc:
-            raise BrokerAway(f"Kafka does not answer: {exc.args[0].name()}") from exc
-        with self._progress:
-            if not self._progress.wait_for(lambda: self._is_at(ends), CATCH_UP_S):
-                raise BrokerAway("who is known can't be read in time")
+            await asyncio.wait_for(asyncio.wrap_future(question), CATCH_UP_S)
+        except TimeoutError:
+            raise BrokerAway("who is known can't be read in time") from None
+
+    # --- the thread: the only one that calls the consumer, for a second caller may wait for ever
+
+    def _read(self, consumer: Consumer, loop: asyncio.AbstractEventLoop) -> None:
+        asked: list[tuple[dict[int, int], Question]] = []
+        while not self._stop.is_set():
+            try:
+                first = consumer.poll(_POLL_S)
+                messages = [] if first is None else [first, *consumer.consume(_PIECE, timeout=0)]
+            except KafkaException as exc:
+                _log.error("who is known can't be read", error=exc.args[0].name())
+                self._stop.wait(_POLL_S)
+                continue
+            for message in messages:
+                self._apply(message, loop)
+            if questions := list(self._waiting()):
+                try:
+                    ends = self._ends(consumer)
+                except BrokerAway as away:
+                    for question in questions:
+                        _answer(question, away)
+                else:
+                    asked += [(ends, question) for question in questions]
+            for place in [one for one in asked if one[1].done() or self._is_at(one[0])]:
+                asked.remove(place)
+                _answer(place[1], None)
+
+    def _waiting(self) -> Iterator[Question]:
+        while True:
+            try:
+                yield self._questions.get_nowait()
+            except queue.Empty:
+                return
+
+    def _ends(self, consumer: Consumer) -> dict[int, int]:
+        ends: dict[int, int] = {}
+        for partition in self._read_to:
+            try:
+                marks = consumer.get_watermark_offsets(TopicPartition(IDENTITY_USERS.name, partition), timeout=_ASK_S)
+            except KafkaException as exc:
+                raise BrokerAway(f"Kafka does not answer: {exc.args[0].name()}") from exc
+            if marks is None:
+                raise BrokerAway("Kafka does not answer")
+            ends[partition] = marks[1]
+        return ends
 
     def _is_at(self, ends: Mapping[int, int]) -> bool:
         return all(self._read_to[partition] >= end for partition, end in ends.items())
-
-    def _read(self, consumer: Consumer, loop: asyncio.AbstractEventLoop) -> None:
-        while not self._stop.is_set():
-            try:
-                messages = consumer.consume(_PIECE, timeout=_POLL_S)
-            except KafkaException as exc:
-                _log.error("identity.users can't be read", error=exc.args[0].name())
-                time.sleep(_POLL_S)
-                continue
-            if messages:
-                with self._progress:
-                    for message in messages:
-                        self._apply(message, loop)
-                    self._progress.notify_all()
 
     def _apply(self, message: Message, loop: asyncio.AbstractEventLoop) -> None:
         partition, offset, error = message.partition(), message.offset(), message.error()
@@ -184,3 +212,11 @@ class KafkaIdentities:
                 loop.call_soon_threadsafe(changed, key or b"", value.decode() if value else None)
             except RuntimeError:
                 return  # the loop is closed: the thread is about to end
+
+
+def _answer(question: Question, away: BrokerAway | None) -> None:
+    with contextlib.suppress(InvalidStateError):  # whoever asked has gone
+        if away is None:
+            question.set_result(None)
+        else:
+            question.set_exception(away)
