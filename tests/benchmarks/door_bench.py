@@ -21,6 +21,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from fastapi import FastAPI, Request
+
 from streams.local import Stack
 from streams.local.unprivileged import temporary_folder
 from streams.runtime.kafka import apply_topics
@@ -79,8 +81,6 @@ def door(bootstrap: str, conninfo: dict[str, Any], folder: Path) -> tuple[Any, s
 def bare(bootstrap: str) -> tuple[Any, str]:
     """An endpoint that produces the body and answers when all replicas have it."""
     from contextlib import asynccontextmanager
-
-    from fastapi import FastAPI, Request
 
     from schemas.placement import PARTITIONS
     from schemas.topics import PLAYBACK_REPORTED
@@ -190,6 +190,7 @@ async def measure(pid: int, port: int, token: str, *, batch: int, senders: int, 
     await asyncio.gather(*(load.send_until(started + seconds) for _ in range(senders)))
     took = time.monotonic() - started
     ordered = sorted(load.took_s)
+    assert ordered, f"none of {load.refused} requests was accepted"
     return Measured(
         per_s=round(len(ordered) * batch / took, 1),
         p50_ms=round(ordered[len(ordered) // 2] * 1000, 2),
