@@ -137,8 +137,11 @@ class EngineConfig:
             "heartbeat.interval.ms": max(100, int(self.session_timeout * 250)),
             "fetch.wait.max.ms": 100,
             "fetch.error.backoff.ms": 50,
-            "queued.min.messages": 20_000,
+            "queued.min.messages": 50_000,
             "queued.max.messages.kbytes": 32_768,
+            # How long a partition is left alone whose queue was full a moment ago: by default a second, in which a
+            # fast agent is done with it (seen: 37,000 records a second and never more, with half of the CPU idle).
+            "fetch.queue.backoff.ms": 10,
         }
         if self.instance_id is not None:
             settings["group.instance.id"] = self.instance_id
