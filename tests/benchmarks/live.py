@@ -40,7 +40,8 @@ class Worker:
         self.events: list[dict[str, Any]] = []
         self._ended = False
         self._process = psutil.Process(self.process.pid)
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
@@ -89,6 +90,10 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self.end(signal.SIGKILL)
+        # Nobody else holds the other end: the listener comes to the end of the lines.
+        self._listener.join()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
 
 class Traffic:
