@@ -16,6 +16,7 @@ from concurrent.futures import Future, InvalidStateError
 from typing import Any, Final, Protocol, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from schemas.topics import IDENTITY_USERS
 from streams.runtime import logs
@@ -29,7 +30,7 @@ Changed = Callable[[bytes, str | None], None]
 
 CATCH_UP_S: Final = 5.0
 REST_S: Final = 1.0
-_ASK_S: Final = 1.0
+_ASK_S: Final = 2.0
 _POLL_S: Final = 0.05
 _PIECE: Final = 500
 _log = logs.get(__name__)
@@ -86,7 +87,9 @@ class KafkaIdentities:
         self._changed: list[Changed] = []
         self._refs: dict[bytes, bytes] = {}
         self._read_to = dict.fromkeys(range(IDENTITY_USERS.partitions), 0)
-        self._questions: queue.SimpleQueue[Question] = queue.SimpleQueue()
+        self._questions: queue.SimpleQueue[tuple[dict[int, int], Question]] = queue.SimpleQueue()
+        self._client = dict(client)
+        self._admin: AdminClient | None = None
         self._stop = threading.Event()
         self._consumer: Consumer | None = None
         self._thread: threading.Thread | None = None
@@ -95,6 +98,7 @@ class KafkaIdentities:
         consumer = Consumer(self._config, logger=quieted("librdkafka.identities"))
         consumer.assign([TopicPartition(IDENTITY_USERS.name, p, OFFSET_BEGINNING) for p in self._read_to])
         self._consumer = consumer
+        self._admin = AdminClient(self._client, logger=quieted("librdkafka.identities"))
         self._thread = threading.Thread(
             target=self._read, args=(consumer, asyncio.get_running_loop()), name="identities", daemon=True
         )
@@ -105,6 +109,7 @@ class KafkaIdentities:
         self._stop.set()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join)
+        self._admin = None
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             await asyncio.to_thread(consumer.close)
@@ -133,13 +138,26 @@ class KafkaIdentities:
     async def _caught_up(self) -> None:
         """Return when all is read that was in the log when this was called. Raises BrokerAway."""
         question: Question = Future()
-        self._questions.put(question)
         try:
+            ends = await asyncio.wait_for(self._ends(), _ASK_S)
+            self._questions.put((ends, question))
             await asyncio.wait_for(asyncio.wrap_future(question), CATCH_UP_S)
         except TimeoutError:
             raise BrokerAway("who is known can't be read in time") from None
+        except KafkaException as exc:
+            raise BrokerAway(f"Kafka does not answer: {exc.args[0].name()}") from exc
 
-    # --- the thread: the only one that calls the consumer, for a second caller may wait for ever
+    async def _ends(self) -> dict[int, int]:
+        """Where each partition ends. Asked over a connection of its own: on the consumer's, every question would
+        wait behind a fetch that waits for news."""
+        if self._admin is None:
+            raise BrokerAway("the door is closed")
+        places = {TopicPartition(IDENTITY_USERS.name, p): OffsetSpec.latest() for p in self._read_to}  # type: ignore[no-untyped-call]
+        asked = self._admin.list_offsets(places, request_timeout=_ASK_S)
+        found = await asyncio.gather(*(asyncio.wrap_future(future) for future in asked.values()))
+        return {place.partition: end.offset for place, end in zip(asked, found, strict=True)}
+
+    # --- the thread
 
     def _read(self, consumer: Consumer, loop: asyncio.AbstractEventLoop) -> None:
         asked: list[tuple[dict[int, int], Question]] = []
@@ -153,36 +171,18 @@ class KafkaIdentities:
                 continue
             for message in messages:
                 self._apply(message, loop)
-            if questions := list(self._waiting()):
-                try:
-                    ends = self._ends(consumer)
-                except BrokerAway as away:
-                    for question in questions:
-                        _answer(question, away)
-                else:
-                    asked += [(ends, question) for question in questions]
+            asked += self._waiting()
             for place in [one for one in asked if one[1].done() or self._is_at(one[0])]:
                 asked.remove(place)
-                _answer(place[1], None)
+                with contextlib.suppress(InvalidStateError):  # whoever asked has gone
+                    place[1].set_result(None)
 
-    def _waiting(self) -> Iterator[Question]:
+    def _waiting(self) -> Iterator[tuple[dict[int, int], Question]]:
         while True:
             try:
                 yield self._questions.get_nowait()
             except queue.Empty:
                 return
-
-    def _ends(self, consumer: Consumer) -> dict[int, int]:
-        ends: dict[int, int] = {}
-        for partition in self._read_to:
-            try:
-                marks = consumer.get_watermark_offsets(TopicPartition(IDENTITY_USERS.name, partition), timeout=_ASK_S)
-            except KafkaException as exc:
-                raise BrokerAway(f"Kafka does not answer: {exc.args[0].name()}") from exc
-            if marks is None:
-                raise BrokerAway("Kafka does not answer")
-            ends[partition] = marks[1]
-        return ends
 
     def _is_at(self, ends: Mapping[int, int]) -> bool:
         return all(self._read_to[partition] >= end for partition, end in ends.items())
@@ -212,11 +212,3 @@ class KafkaIdentities:
                 loop.call_soon_threadsafe(changed, key or b"", value.decode() if value else None)
             except RuntimeError:
                 return  # the loop is closed: the thread is about to end
-
-
-def _answer(question: Question, away: BrokerAway | None) -> None:
-    with contextlib.suppress(InvalidStateError):  # whoever asked has gone
-        if away is None:
-            question.set_result(None)
-        else:
-            question.set_exception(away)

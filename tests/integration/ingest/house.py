@@ -61,7 +61,7 @@ def settings_of(
     folder: Path,
     *,
     timeout_s: float = 5.0,
-    spool_records_max: int = 10_000,
+    spool_records_max: int = 100_000,
     hash_key: str | None = None,
 ) -> Settings:
     """Settings of a door; the PostgreSQL user of ``conninfo`` is put in by ``open_ingest``."""
@@ -88,7 +88,7 @@ class House:
         folder: Path,
         *,
         timeout_s: float = 5.0,
-        spool_records_max: int = 10_000,
+        spool_records_max: int = 100_000,
         hash_key: str | None = None,
     ) -> None:
         settings = settings_of(
