@@ -29,6 +29,7 @@ from .backpressure import is_full, should_pause
 from .config import EngineConfig
 from .errors import Crash, Disagreement, Refused
 from .group import Group
+from .resume import ACCEPT_LOSS
 from .unit import Unit
 
 log = logging.getLogger(__name__)
@@ -232,7 +233,7 @@ class Poller:
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise Refused(
                 f"{where}: {error}. The records to read next are gone, by retention or because the topic was "
-                "cut or recreated. Nothing is skipped silently: see the start's message for the way out."
+                f"cut or recreated. Nothing is skipped silently. {ACCEPT_LOSS}"
             )
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise Refused(f"{where}: {error}: a source topic was deleted")

@@ -13,6 +13,9 @@ from .changelog import SourceMark
 from .errors import Disagreement, Refused
 from .store import StoreState
 
+#: The way out when records are gone that were not processed.
+ACCEPT_LOSS = "To accept the loss, set the group's offset inside the log and start once with trust_group_offsets."
+
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
@@ -103,7 +106,6 @@ def resume_offset(
     if not log.start <= offset <= log.end:
         raise Refused(
             f"{where}: next offset {offset} is outside the log [{log.start}, {log.end}]: records were "
-            "deleted before they were processed, or the log was cut. To accept the loss, set the "
-            "group's offset inside the log and start once with trust_group_offsets."
+            f"deleted before they were processed, or the log was cut. {ACCEPT_LOSS}"
         )
     return offset

@@ -272,8 +272,9 @@ def test_given_lost_partitions_then_units_are_dead_before_anything_else(bench: B
 
 def test_given_a_vanished_offset_then_refused_and_never_reset(bench: Bench) -> None:
     for code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError.UNKNOWN_TOPIC_OR_PART):
-        with pytest.raises(Refused):
+        with pytest.raises(Refused) as refused:
             bench.poller._judge(KafkaError(code, "x", False, False, False), "t[0]")
+        assert ("trust_group_offsets" in str(refused.value)) == (code != KafkaError.UNKNOWN_TOPIC_OR_PART)
     with pytest.raises(Crash):
         bench.poller._judge(KafkaError(KafkaError._FATAL, "x", True, False, False), "t[0]")
     bench.poller._judge(KafkaError(KafkaError._TRANSPORT, "x", False, True, False), "t[0]")

@@ -16,8 +16,8 @@ from streams.engine import EXIT_CRASH
 from tests.kafka import delete_records
 
 from ..case import KILLED, Act, Case, add
-from ..field import Field, Violation
-from ..refusals import assert_refused, start_all
+from ..field import START_S, Field, Violation
+from ..refusals import assert_refused
 
 Damage = Callable[[Path, Random], int]
 
@@ -134,6 +134,7 @@ def no_rows(field: Field) -> None:
 def headless(field: Field) -> None:
     """Cut the head of a changelog, which only a wrong policy allows: refused as such, then for lost state only."""
     changelog = field.cluster.changelogs["progress"]
+    _alone(field)  # has a copy of every partition then
     _policy(field, changelog, "compact,delete")
     cuts = []
     for partition in range(field.cluster.partitions):
@@ -144,12 +145,22 @@ def headless(field: Field) -> None:
     field.faults["changelog head deleted"] += len(cuts)
     assert_refused(field, "cleanup.policy=compact,delete", "Set it to compact")
     _policy(field, changelog, "compact")
-    # What lies on the disks is whole: all go on with it.
-    start_all(field)
-    field.stop_all()
-    for number in field.workers:
-        field.cluster.wipe(number)
+    # What lies on the disk is whole: it goes on with it.
+    _alone(field)
+    field.cluster.wipe(field.workers[0])
     assert_refused(field, "its head was deleted", "Restore the topic or a local copy")
+
+
+def _alone(field: Field) -> None:
+    """Let one worker restore all partitions, and stop it."""
+    number = field.workers[0]
+    field.start(number)
+
+    def whole() -> bool:
+        return field.cluster.last_words(number).count(": restored") >= field.cluster.partitions
+
+    field.wait(f"worker {number} has restored all partitions", whole, START_S)
+    field.stop(number)
 
 
 def _policy(field: Field, topic: str, value: str) -> None:
