@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import signal
 from collections import deque
-from collections.abc import Sequence
 
 from streams.engine import FAILPOINTS
 
 from ..case import KILLED, Act, Case, add
 from ..field import Field
 
-TIMES = 1
 #: Steps that are not passed with each batch.
 RARE = frozenset({"persisted", "revoked_midway"})
 
@@ -21,28 +19,37 @@ def watch(field: Field) -> None:
     field.wait_progress(1000)
 
 
-def kill_at(steps: Sequence[str], times: int = TIMES) -> Act:
-    """Let every worker die at each of ``steps``, ``times`` over."""
+def kill_at(step: str) -> Act:
+    """Let every worker die at ``step``."""
 
     def act(field: Field) -> None:
-        field.wait_progress(500)
-        goal = len(field.exits) + (1 + len(steps) * times) * len(field.workers)
-        for number in field.workers:
-            turned = (*steps[number % len(steps) :], *steps[: number % len(steps)])
-            field.lives[number] = deque(_life(field, step) for step in turned * times)
-        for number in field.workers:
-            field.kill(number)
-
-        def all_died() -> bool:
-            for number in field.workers:
-                _ask_to_leave(field, number)
-            return len(field.exits) >= goal
-
-        field.wait("every worker has died at its steps", all_died, 180)
-        for step in steps:
-            field.faults[f"kill -9 at {step}"] += times * len(field.workers)
+        _die(field, {number: [step] for number in field.workers})
 
     return act
+
+
+def kill_at_every_step(field: Field) -> None:
+    """Share the steps out among the workers; each dies at one after the other."""
+    workers = len(field.workers)
+    _die(field, {number: list(FAILPOINTS[at::workers]) for at, number in enumerate(field.workers)})
+
+
+def _die(field: Field, steps: dict[int, list[str]]) -> None:
+    """Kill each worker once, then let it die at its steps, a life each."""
+    field.wait_progress(500)
+    goal = len(field.exits) + sum(1 + len(mine) for mine in steps.values())
+    for number, mine in steps.items():
+        field.lives[number] = deque(_life(field, step) for step in mine)
+    for number in steps:
+        field.kill(number)
+
+    def all_died() -> bool:
+        for number in steps:
+            _ask_to_leave(field, number)
+        return len(field.exits) >= goal
+
+    field.wait("every worker has died at its steps", all_died, 180)
+    field.faults.update(f"kill -9 at {step}" for mine in steps.values() for step in mine)
 
 
 def _ask_to_leave(field: Field, number: int) -> None:
@@ -82,15 +89,15 @@ for _step in FAILPOINTS:
         Case(
             name=f"kill-at-{_step.replace('_', '-')}",
             does=f"kill -9 of each worker at step {_step}",
-            act=kill_at([_step]),
+            act=kill_at(_step),
             codes=frozenset({KILLED}),
         )
     )
 add(
     Case(
         name="kill-at-every-step",
-        does="kill -9 of each worker at every step, in another order each",
-        act=kill_at(FAILPOINTS, times=1),
+        does="kill -9 at every step, the steps shared out among the workers",
+        act=kill_at_every_step,
         codes=frozenset({KILLED}),
         # Replaced at once when it returns; a dynamic member only after its session.
         static=True,
