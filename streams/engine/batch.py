@@ -24,7 +24,9 @@ from .position import SOURCE_POSITION, SourcePosition
 from .rows import TableRows
 
 Prefetch = Callable[[Message], bytes | None]
-RawOutput = tuple[str, bytes | None, bytes | None, int, list[tuple[str, bytes]]]
+#: The arguments of ``Producer.produce``: topic, value, key, partition, no callbacks, the time is now, headers.
+RawOutput = tuple[str, bytes | None, bytes | None, int, None, None, int, list[tuple[str, bytes]]]
+NOT_CONSUMED = "not a consumed record: it has no offset"
 #: librdkafka's "let the partitioner choose".
 ANY_PARTITION = -1
 
@@ -191,6 +193,9 @@ class Batch:
                 value,
                 key,
                 ANY_PARTITION if partition is None else partition,
+                None,
+                None,
+                0,
                 [*headers, position] if headers else [position],
             )
         )
@@ -245,7 +250,10 @@ class _Guard:
 
     def __enter__(self) -> None:
         batch = self._batch
-        self.offset = batch._offset = offset = _offset(self.record)
+        offset = self.record.offset()
+        if offset is None:
+            raise ValueError(NOT_CONSUMED)
+        self.offset = batch._offset = offset
         batch._guarding = True
         batch._journal.clear()
         batch.guarded += 1
@@ -255,17 +263,19 @@ class _Guard:
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
         batch = self._batch
         batch._guarding = False
-        if error is not None:
-            permanent: tuple[type[Exception], ...] = (PermanentError, *batch._config.permanent_errors)
-            if not isinstance(error, permanent):
-                return False  # the offset stays known: it says where the agent failed
-            batch._bury(self, error)
+        if error is None:
+            batch._offset = None
+            return False
+        permanent: tuple[type[Exception], ...] = (PermanentError, *batch._config.permanent_errors)
+        if not isinstance(error, permanent):
+            return False  # the offset stays known: it says where the agent failed
+        batch._bury(self, error)
         batch._offset = None
-        return error is not None
+        return True
 
 
 def _offset(record: Message) -> int:
     offset = record.offset()
     if offset is None:
-        raise ValueError("not a consumed record: it has no offset")
+        raise ValueError(NOT_CONSUMED)
     return offset

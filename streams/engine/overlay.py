@@ -35,11 +35,14 @@ class Overlay:
     def get(self, key: bytes) -> Value:
         value: Maybe = self.writes.get(key, MISSING)
         if value is MISSING:
-            value = self._rows.peek(key)
+            rows = self._rows
+            value = rows.dirty_rows.get(key, MISSING)
             if value is MISSING:
-                prefetch, self._prefetch = self._prefetch, ()
-                self._rows.load((key, *prefetch))
-                value = self._rows.get(key)
+                value = rows.young_rows.get(key, MISSING)
+                if value is MISSING:
+                    prefetch, self._prefetch = self._prefetch, ()
+                    rows.load((key, *prefetch))
+                    value = rows.get(key)
         return value
 
     def set(self, key: bytes, value: Value) -> None:

@@ -26,13 +26,14 @@ class Table(faust.Table):  # type: ignore[misc]
     def __init__(self, app: Any, *, name: str, prefetch: Prefetch | None = None, **options: Any) -> None:
         super().__init__(app, name=name, key_type=bytes, value_type=bytes, **options)
         self.spec = TableSpec.of(app.config.group, name, prefetch)
+        self._of = name
 
     def _overlay(self) -> Overlay:
         try:
             batch = current_batch.get()
         except LookupError:
             raise RuntimeError(f"table {self.spec.name!r} used outside of an agent's batch") from None
-        return batch.overlays.get(self.spec.name) or batch.overlay(self.spec)
+        return batch.overlays.get(self._of) or batch.overlay(self.spec)
 
     def get(self, key: bytes, default: bytes | None = None) -> bytes | None:
         value = self._overlay().get(key)

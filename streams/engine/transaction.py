@@ -105,10 +105,7 @@ class Transactions:
         errors: list[KafkaError] = []
         try:
             self._call(self._producer.begin_transaction, what="begin_transaction")
-            self._produce_all(
-                (topic, value, key, partition, None, None, 0, headers)
-                for topic, value, key, partition, headers in outputs
-            )
+            self._produce_all(outputs)
             for topic, records in changes.items():
                 self._produce_changes(topic, records, ends, errors)
             failpoint("produced")

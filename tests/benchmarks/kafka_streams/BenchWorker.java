@@ -169,7 +169,7 @@ public final class BenchWorker {
             }
         }
 
-        // Progress: count, position_ms, total_ms, device, at.
+        // Progress: reports, position_ms, total_ms, device, at.
         private byte[] step(byte[] value, byte[] before) throws IOException {
             decoder = DecoderFactory.get().binaryDecoder(value, decoder);
             event = watchedReader.read(event, decoder);
