@@ -27,9 +27,6 @@ TRANSIENT = frozenset(
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.UNKNOWN_LEADER_EPOCH,
         KafkaError.OFFSET_NOT_AVAILABLE,
-        # Not in this client's copy of the metadata yet: a topic that was made a moment ago.
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError._UNKNOWN_TOPIC,
         KafkaError._TRANSPORT,
         KafkaError._TIMED_OUT,
         KafkaError._TIMED_OUT_QUEUE,

@@ -53,15 +53,24 @@ class Cluster:
         self.changelogs = {table: f"{group}-{table}-changelog" for table in ("progress", "items")}
         self.topics = Topics(self.a, self.b, self.out, self.dead, self.changelogs)
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-        #: Asks for the group's offsets without ever joining it. Offsets of open transactions do not make it wait.
-        self._asker = Consumer(
-            {"bootstrap.servers": bootstrap, "group.id": group, "isolation.level": "read_uncommitted", "log_level": 0}
-        )
+        self._asker = self._new_asker()
         self.workers: dict[int, subprocess.Popen[bytes]] = {}
         self.config: dict[str, Any] = {"session_timeout": 6.0, "max_batch": 100}
         self._workloads: dict[int, Workload] = {}
         #: Where in its log the current life of a worker begins.
         self._lives: dict[int, int] = {}
+
+    def _new_asker(self) -> Consumer:
+        """Asks for the group's offsets without ever joining it. Offsets of open transactions do not make it wait."""
+        return Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": self.group, "isolation.level": "read_uncommitted",
+             "log_level": 0}
+        )  # fmt: skip
+
+    def ask_anew(self) -> None:
+        """A topic was created again: a client that knew the old one goes on saying that it has no partitions."""
+        self._asker.close()
+        self._asker = self._new_asker()
 
     def create_topics(self, *, changelogs: bool = True) -> None:
         topics = [NewTopic(name, self.partitions, self.replication) for name in (self.a, self.b, self.out, self.dead)]

@@ -68,6 +68,7 @@ def _create(field: Field, topic: str, settings: dict[str, str]) -> None:
         return True
 
     field.wait(f"{topic} is created again", created, 60)
+    field.cluster.ask_anew()
 
 
 _RUN: dict[str, Any] = {"act": lambda field: field.wait_progress(1000)}
