@@ -52,7 +52,7 @@ class Buffer:
                 if waiting:
                     self._turn = turn
                     records = waiting[:most]
-                    self._records[topics[turn]] = waiting[most:]
+                    del waiting[:most]
                     self.size -= len(records)
                     self.since = time.monotonic()
                     return topics[turn], records

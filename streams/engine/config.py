@@ -52,7 +52,7 @@ class EngineConfig:
     rate and large, which is cheaper per record, under load."""
     max_buffered: int = 60_000
     """Records fetched and not delivered, over all units; beyond it nothing is fetched."""
-    cache_bytes: int = 128 * 1024 * 1024
+    cache_bytes: int = 192 * 1024 * 1024
     """Rows kept in memory, estimated, over all units of this process."""
     flush_interval: float = 5.0
     """How long committed rows may be in memory only. What a crash loses of them is replayed from the changelog."""

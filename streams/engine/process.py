@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import faust
+from mode import Service
 
 from .errors import Crash, EngineError, Refused, exit_code
 
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Records waiting in buffers are objects the cycle collector would visit again and again (measured: a fifth of the
-#: CPU at full speed). Collected less often, and what the start left behind not at all.
-GC_THRESHOLDS = (500_000, 20, 20)
+#: Seconds. Records waiting in buffers are objects that an automatic cycle collector visits again and again (measured:
+#: a fifth of the CPU at full speed). So it runs by the clock, and what the start left behind is not looked at.
+GC_EVERY = 60.0
 
 
 def run_together(apps: Sequence[App], *, loglevel: str | None = None) -> NoReturn:
@@ -45,7 +46,7 @@ def run_together(apps: Sequence[App], *, loglevel: str | None = None) -> NoRetur
         worker = Worker(apps, loglevel)
         asyncio.set_event_loop(worker.loop)
         gc.freeze()
-        gc.set_threshold(*GC_THRESHOLDS)
+        gc.disable()
         worker.execute_from_commandline()
     except SystemExit as ended:
         failure = first_failure(apps)
@@ -121,6 +122,10 @@ class Worker(faust.Worker):  # type: ignore[misc]
             app.in_worker = True
             app.on_startup_finished = self.on_startup_finished
         return services
+
+    @Service.timer(GC_EVERY)  # type: ignore[untyped-decorator]
+    async def _collect_cycles(self) -> None:
+        gc.collect()
 
     async def on_startup_finished(self) -> None:
         """Say so once all apps are up."""

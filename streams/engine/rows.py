@@ -4,8 +4,8 @@ Commits go to memory first and reach the store later, many at once (write-behind
 batch is written once per flush. Losing what is in memory costs a replay of the changelog from the store's position
 and nothing else, because that position moves with the rows.
 
-Memory is bounded by two generations. Rows that are read or written enter the young one; when it is full its changes
-are flushed, it becomes the old one, and what was in the old one and not used since is forgotten.
+Memory is bounded: changes are flushed when they are many, and what was flushed or read is kept in two generations.
+When the young one is full it becomes the old one, and what was in the old one and not used since is forgotten.
 """
 
 from __future__ import annotations
@@ -100,10 +100,17 @@ class TableRows:
 
     @property
     def size(self) -> int:
-        """Estimated bytes of what is held, the old generation aside. A row in both dictionaries counts twice."""
+        """Estimated bytes of what was used since the last time it grew old."""
+        return self._bytes(len(self.young_rows))
+
+    @property
+    def dirty_size(self) -> int:
+        """Estimated bytes of what is not on disk."""
+        return self._bytes(len(self.dirty_rows))
+
+    def _bytes(self, rows: int) -> int:
         # The mean counts keys and values apart, so a row is two of them.
-        held = len(self.young_rows) + len(self.dirty_rows)
-        return held * (ROW_OVERHEAD + 2 * self._sampled_bytes // self._sampled)
+        return rows * (ROW_OVERHEAD + 2 * self._sampled_bytes // self._sampled)
 
     @property
     def dirty(self) -> int:

@@ -95,7 +95,8 @@ class Store:
         self.path = path
         self.state: StoreState | None = None
         self.discarded: str | None = None
-        self._generation_bytes = cache_bytes // 2
+        #: For what is dirty, what is young and what is old, each.
+        self._share = cache_bytes // 3
         self._flush_interval = flush_interval
         self._tables: dict[bytes, TableRows] = {}
         #: Monotonic time of the oldest commit that is only in memory.
@@ -147,12 +148,13 @@ class Store:
         now = time.monotonic()
         if self._unwritten_since is None:
             self._unwritten_since = now
-        full = sum(rows.size for rows in self._tables.values()) > self._generation_bytes
-        if full or now - self._unwritten_since >= self._flush_interval:
+        tables = self._tables.values()
+        many = max(sum(rows.dirty_size for rows in tables), sum(rows.size for rows in tables)) > self._share
+        if many or now - self._unwritten_since >= self._flush_interval:
             self.flush()
-        if full:
-            for rows in self._tables.values():
-                rows.grow_old()
+            if sum(rows.size for rows in tables) > self._share:
+                for rows in tables:
+                    rows.grow_old()
         return self._unwritten_since is None
 
     @property
@@ -231,8 +233,8 @@ class Store:
 def _open(path: Path) -> Any:
     options: Any = Options(raw_mode=True)
     options.create_if_missing(True)
-    options.set_write_buffer_size(16 * 1024 * 1024)
-    options.set_max_write_buffer_number(3)
+    options.set_write_buffer_size(8 * 1024 * 1024)
+    options.set_max_write_buffer_number(2)
     options.set_keep_log_file_num(2)
     db: Any = Rdict(str(path), options)
     # Rows come in key order, so each is looked for where the one before went.
