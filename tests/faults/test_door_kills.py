@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
+from streams.local.supervisor import BACKOFF_FIRST_S
 from tests.faults import oracle
 from tests.faults.test_exactly_one_decision import SEED
 from tests.faults.world import World, playhead_world
@@ -95,6 +96,8 @@ def _havoc(world: World) -> Counter[str]:
             if dice.random() >= EARLY:
                 eventually(lambda: _answers(world), "the door answers", 60)
                 time.sleep(dice.uniform(*LIFE_S))
+            # Twenty kills in a row would make the supervisor wait ever longer, and there would be no load.
+            supervisor._roles["serve"].backoff_s = BACKOFF_FIRST_S
             before = supervisor.starts("serve")
             if supervisor.signal("serve", signal.SIGKILL) is None:
                 continue
