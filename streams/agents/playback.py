@@ -8,9 +8,11 @@ person's, a key that contradicts its payload, and what the rules reject.
 from __future__ import annotations
 
 import asyncio
+from functools import cache
 from typing import Any
 
 from confluent_kafka import Message
+from prometheus_client import Counter
 
 from schemas.events import Conflict, Event, Pending, PlaybackDecided, PlaybackReported, SourcePosition
 from schemas.placement import playback_key, playback_partition
@@ -21,7 +23,7 @@ from streams.domain.playback import Decision, decide
 from streams.domain.policy import POLICIES, Policy
 from streams.domain.report import Report
 from streams.domain.state import State
-from streams.domain.words import Verdict
+from streams.domain.words import Reason, Verdict
 from streams.engine import App, Batch, Refused, Table
 from streams.runtime import logs, metrics
 from streams.runtime.contract import Contract
@@ -197,9 +199,14 @@ def as_decided(
 
 
 def _count(decision: Decision) -> None:
-    metrics.DECISIONS.labels(decision.verdict.value, decision.reason.value if decision.reason else "").inc()
+    _counter(decision.verdict, decision.reason).inc()
     if decision.verdict is Verdict.DUPLICATE:
         metrics.DUPLICATES_SUPPRESSED.inc()
+
+
+@cache  # as many as there are verdicts with their reasons
+def _counter(verdict: Verdict, reason: Reason | None) -> Counter:
+    return metrics.DECISIONS.labels(verdict.value, "" if reason is None else reason.value)
 
 
 def _offset(record: Message) -> int:
