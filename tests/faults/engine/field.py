@@ -12,7 +12,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from streams.engine import EXIT_CRASH, EXIT_REFUSED, EXIT_RESTART
+from streams.engine import EXIT_CRASH, EXIT_REFUSED, EXIT_RESTART, EngineConfig
+from streams.engine.repair import abort_hanging, active_members
+from streams.engine.topics import Needed
 from streams.local.guard import Guard
 from tests.integration.engine.cluster import Cluster
 
@@ -74,6 +76,7 @@ class Field:
         #: Longest stall of partitions beside a single worker's trouble, in s.
         self.stall_others = 0.0
         self._current: dict[int, dict[str, Any]] = {}
+        self._hangs = threading.Event()
 
     def __enter__(self) -> Field:
         self.cluster.create_topics()
@@ -220,7 +223,11 @@ class Field:
     def _ended(self, number: int, pid: int, code: int) -> None:
         _guard.forget(pid)
         self.exits.append((number, code))
-        expected = code in self.case.allowed or (code == EXIT_REFUSED and self.expect_refusals)
+        if code == EXIT_REFUSED and self.case.repairs and self.cluster.said_now(number, "hanging transaction: "):
+            self._hangs.set()
+            return
+        allowed = self.case.allowed | ({KILLED} if self.case.repairs else set())
+        expected = code in allowed or (code == EXIT_REFUSED and self.expect_refusals)
         if not expected and self._refused is None:
             self._refused = f"worker {number} ended with {code}:\n{self.cluster.epitaph(number)}"
 
@@ -234,11 +241,40 @@ class Field:
         """Poll until it holds. Raises Violation after the deadline, or when a worker ended that never should."""
         deadline = time.monotonic() + timeout * self.patience
         while not holds():
+            if self._hangs.is_set() and threading.current_thread() is threading.main_thread():
+                self._repair()
+                deadline = time.monotonic() + timeout * self.patience
             if self._refused is not None:
                 raise Violation(f"{what}: {self._refused}")
             if time.monotonic() > deadline:
                 raise Violation(f"{what}: not within {timeout * self.patience:.0f} s")
             time.sleep(0.1)
+
+    def _repair(self) -> None:
+        """What the refusal tells an operator to do. Raises Violation when nothing hangs: it refused in vain."""
+        with self._lock:
+            numbers = sorted(self._kept | set(self.workers))
+            self._kept.clear()
+        for number in numbers:
+            process = self.cluster.workers[number]
+            if process.poll() is None:
+                process.kill()
+                self._ended(number, process.pid, process.wait(30))
+        self._hangs.clear()
+        topics = self.cluster.topics
+        config = EngineConfig(bootstrap=self.cluster.bootstrap, group=self.cluster.group, state_dir=self.cluster.folder)
+        needed = Needed((topics.a, topics.b), tuple(topics.changelogs.values()), (topics.out, topics.dead))
+
+        def empty() -> bool:
+            return active_members(config) == 0
+
+        self.wait("killed members have left the group", empty, 60)
+        aborted = abort_hanging(config, needed).hanging
+        if not aborted:
+            raise Violation("a worker refused for a hanging transaction, and the repair finds none")
+        self.faults["hanging transaction repaired"] += len(aborted)
+        for number in self.workers:
+            self.start(number)
 
     def wait_progress(self, records: int, timeout: float = 60.0) -> None:
         """Wait until so many more records are committed."""

@@ -135,5 +135,6 @@ def soak_case(minutes: float) -> Case:
         codes=frozenset({KILLED, EXIT_CRASH, EXIT_RESTART}),
         keys=5_000,
         brokers=True,
+        repairs=True,
         heal_s=180,
     )

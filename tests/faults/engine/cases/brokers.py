@@ -132,7 +132,12 @@ def _cycle(field: Field, what: str, down: object) -> None:
 
 
 # A worker that gives up on a silent broker starts again.
-_BROKERS: dict[str, Any] = {"brokers": True, "codes": frozenset({EXIT_CRASH, EXIT_RESTART}), "heal_s": 150.0}
+_BROKERS: dict[str, Any] = {
+    "brokers": True,
+    "repairs": True,
+    "codes": frozenset({EXIT_CRASH, EXIT_RESTART}),
+    "heal_s": 150.0,
+}
 add(Case(name="broker-stopped", does="a broker stopped for 3 s, then the next", act=stop, **_BROKERS))
 add(Case(name="broker-killed", does="kill -9 of a broker for 3 s, then the next", act=kill, **_BROKERS))
 add(
@@ -165,6 +170,6 @@ add(
         refusal=hanging,
         config={"transaction_timeout": 3.0, "hanging_timeout": 4.0},
         properties=NO_VERIFICATION,
-        **{**_BROKERS, "codes": frozenset()},
+        **{**_BROKERS, "codes": frozenset(), "repairs": False},
     )
 )
