@@ -27,6 +27,10 @@ class Buffer:
         """Say where consumption of ``topic`` begins."""
         self._expected[topic] = offset
 
+    def expected(self, topic: str) -> int:
+        """Return the offset to read next."""
+        return self._expected[topic]
+
     def add(self, topic: str, records: Sequence[Message]) -> None:
         """Append. Raises Crash when offsets go back: something moved the consumer behind our back."""
         first, last = records[0].offset(), records[-1].offset()

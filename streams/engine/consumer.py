@@ -5,7 +5,7 @@ sleeps, so ``consumer_group_metadata``, ``committed``, ``pause`` or ``seek`` fro
 starve behind a poll loop.
 
 Assignment, in this order: close this worker's older units, take the transactional ids, only then read
-the committed offsets, assign paused; a unit is positioned and resumed when its state is restored.
+the committed offsets; a unit is assigned, where it stands, when its state is restored.
 Revoke: finish or take back, close, return. Lost: mark dead, close in the background, never wait.
 """
 
@@ -133,7 +133,7 @@ class Poller:
     def poll_once(self, consumer: Consumer) -> None:
         """One turn: position restored units, respect the limit, fetch."""
         self.beat = time.monotonic()
-        waiting = self._resume_restored(consumer)
+        waiting = self._start_restored(consumer)
         self._space.clear()
         buffered = self._group.buffered()
         if not is_full(buffered, self._config.max_buffered):
@@ -150,36 +150,33 @@ class Poller:
             return
         self._sort([first, *consumer.consume(FETCH, 0)])
 
-    def _resume_restored(self, consumer: Consumer) -> bool:
-        """Start units whose state is complete; return whether others are still being restored."""
-        waiting = False
-        for unit in self._group.units.values():
-            if unit.ready or unit.dead:
-                continue
-            if not unit.restored or not self._position(consumer, unit):
-                waiting = True
-                continue
-            # librdkafka keeps an application's pause over assignments (the Java client drops it):
-            # without this line a partition paused once would never be consumed again.
-            consumer.resume([TopicPartition(topic, unit.partition) for topic in unit.sources])
+    def _start_restored(self, consumer: Consumer) -> bool:
+        """Consume what is restored, each partition from where its unit stands; return whether units still wait.
+
+        All in one assignment, and never an assignment that is paused until then: librdkafka starts partitions later
+        when the ones before are still stopping, and drops a resume that it numbered before and serves after that
+        (librdkafka issue 5591; seen here after a broker's death: a worker that never read again).
+        """
+        alive = [unit for unit in self._group.units.values() if not unit.dead]
+        restored = [unit for unit in alive if unit.restored and not unit.ready]
+        for unit in restored:
+            for topic, offset in unit.start_at.items():
+                unit.buffer.expect(topic, offset)
+        if restored:
+            consumer.assign(
+                [
+                    TopicPartition(topic, unit.partition, unit.buffer.expected(topic))
+                    for unit in alive
+                    if unit.restored
+                    for topic in unit.sources
+                ]
+            )
+        for unit in restored:
             unit.paused = False
             unit.ready = True
+        if restored:
             self._host.wake()
-        return waiting
-
-    def _position(self, consumer: Consumer, unit: Unit) -> bool:
-        """Bring the consumer to where the unit starts; return whether it is there."""
-        for topic, offset in unit.start_at.items():
-            if unit.committed[topic] != offset:
-                try:
-                    consumer.seek(TopicPartition(topic, unit.partition, offset))
-                except KafkaException as error:
-                    if error.args[0].code() not in _NOT_YET:
-                        raise
-                    return False
-                unit.committed[topic] = offset
-            unit.buffer.expect(topic, offset)
-        return True
+        return any(not unit.restored for unit in alive)
 
     def _pause_by_size(self, consumer: Consumer) -> None:
         units = [unit for unit in self._group.units.values() if unit.ready]
@@ -250,10 +247,8 @@ class Poller:
         self._assignments += 1
         units = self._group.create_units(assigned, metadata)
         self._group.fence(units)
-        starts = self._committed(consumer, units)
-        consumer.assign(starts)
-        if starts:
-            consumer.pause(starts)
+        self._read_committed(consumer, units)
+        consumer.assign([])  # nothing is read before it is restored
         self._group.units = units
         self._config.metrics.units_assigned(len(units))
         log.info("assigned partitions %s", sorted(units))
@@ -263,38 +258,13 @@ class Poller:
             ).start()
         self._host.assigned([(tp.topic, tp.partition) for tp in partitions])
 
-    def _committed(self, consumer: Consumer, units: dict[int, Unit]) -> list[TopicPartition]:
-        """Read the group's offsets into the units; return where to assign for the time being."""
-        starts: list[TopicPartition] = []
+    def _read_committed(self, consumer: Consumer, units: dict[int, Unit]) -> None:
+        """Read the group's offsets into the units."""
         wanted = [TopicPartition(topic, p) for p, unit in units.items() for topic in unit.sources]
-        if not wanted:
-            return starts
-        for tp in self._ask_committed(consumer, wanted):
+        for tp in self._ask_committed(consumer, wanted) if wanted else []:
             if tp.error is not None:
                 raise Crash(f"committed offset of {tp.topic}[{tp.partition}]: {tp.error}")
-            known = tp.offset if tp.offset >= 0 else None
-            units[tp.partition].committed[tp.topic] = known
-            # Never "the beginning": librdkafka would look that offset up, and when a seek comes before the answer it
-            # asks again half a second later and goes there, back over what was read meanwhile.
-            start = self._first(consumer, tp) if known is None else known
-            starts.append(TopicPartition(tp.topic, tp.partition, start))
-        return starts
-
-    def _first(self, consumer: Consumer, tp: TopicPartition) -> int:
-        """The offset at which a partition begins. Raises Crash when no leader tells it in time."""
-        deadline = time.monotonic() + self._config.operation_timeout
-        while True:
-            reason: object = "no answer"
-            try:
-                marks = consumer.get_watermark_offsets(TopicPartition(tp.topic, tp.partition), OFFSETS_ATTEMPT)
-                if marks is not None:
-                    return marks[0]
-            except KafkaException as error:
-                reason = error.args[0]
-            if time.monotonic() > deadline:
-                raise Crash(f"first offset of {tp.topic}[{tp.partition}]: {reason}")
-            # Its leader may be moving.
-            self._quit.wait(0.1)
+            units[tp.partition].committed[tp.topic] = tp.offset if tp.offset >= 0 else None
 
     def _ask_committed(self, consumer: Consumer, wanted: list[TopicPartition]) -> list[TopicPartition]:
         deadline = time.monotonic() + self._config.operation_timeout
@@ -328,7 +298,14 @@ class Poller:
             return Crash(f"this may be an old answer of a broker that was away; the next start asks again: {error}")
         return error
 
-    def _on_revoke(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+    def _resume_all(self, consumer: Consumer) -> None:
+        """librdkafka keeps an application's pause over assignments (the Java client drops it)."""
+        paused = [unit for unit in self._group.units.values() if unit.paused and unit.ready]
+        if paused:
+            consumer.resume([TopicPartition(topic, unit.partition) for unit in paused for topic in unit.sources])
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._resume_all(consumer)
         if self._group.units:
             log.info("giving away partitions %s", sorted(self._group.units))
             self._host.revoked([(tp.topic, tp.partition) for tp in partitions])
@@ -336,8 +313,9 @@ class Poller:
         self._group.release(wait=True)
         self._config.metrics.units_assigned(0)
 
-    def _on_lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+    def _on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """The broker gave the partitions to others already: stop touching anything, wait for nothing."""
+        self._resume_all(consumer)
         log.warning("lost partitions %s", sorted(self._group.units))
         self._group.release(wait=False)
         self._config.metrics.units_assigned(0)
@@ -346,9 +324,6 @@ class Poller:
 
 #: The coordinator does not answer, or waits for a transaction's end.
 _UNTOLD = (KafkaError._TIMED_OUT, KafkaError._WAIT_COORD, KafkaError.UNSTABLE_OFFSET_COMMIT)
-
-#: The partition was assigned a moment ago and its fetcher is not there yet, or the pause of a rebalance came between.
-_NOT_YET = (KafkaError._STATE, KafkaError._PREV_IN_PROGRESS, KafkaError._IN_PROGRESS, KafkaError._OUTDATED)
 
 
 def _kafka_consumer(config: EngineConfig) -> Consumer:

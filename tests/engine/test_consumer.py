@@ -33,8 +33,6 @@ class FakeConsumer:
         self.offsets = committed
         self.threads: set[threading.Thread] = set()
         self.committed_errors: list[Exception] = []
-        self.seek_errors: list[Exception] = []
-        self.watermark_errors: list[Exception] = []
 
     def _note(self, what: str) -> None:
         self.threads.add(threading.current_thread())
@@ -60,14 +58,7 @@ class FakeConsumer:
         self._note(f"resume {[tp.partition for tp in partitions]}")
 
     def get_watermark_offsets(self, tp: TopicPartition, timeout: float = 0, cached: bool = False) -> tuple[int, int]:
-        if self.watermark_errors:
-            raise self.watermark_errors.pop(0)
         return 3, 12
-
-    def seek(self, tp: TopicPartition) -> None:
-        if self.seek_errors:
-            raise self.seek_errors.pop(0)
-        self._note(f"seek {tp.partition} {tp.offset}")
 
 
 class FakeLogs:
@@ -143,7 +134,7 @@ def test_invariant_03_given_an_assignment_then_ids_are_taken_before_offsets_are_
     bench.assign(0, 1)
     assert bench.log == [
         "metadata", "init_transactions", "init_transactions", "committed",
-        "assign [(0, 5), (1, 3)]", "pause [0, 1]", "host assigned",
+        "assign []", "host assigned",
     ]  # fmt: skip
 
 
@@ -156,7 +147,7 @@ def test_given_offsets_that_are_not_told_then_what_may_hide_them_is_looked_at_an
     assert [entry for entry in bench.log if entry in ("committed", "looked")] == ["committed", "looked"] * 2 + [
         "committed"
     ]
-    assert "assign [(0, 5)]" in bench.log
+    assert bench.group.units[0].committed == {"source": 5}
 
 
 def test_given_offsets_hidden_by_a_hanging_transaction_then_the_assignment_is_refused(bench: Bench) -> None:
@@ -202,25 +193,34 @@ def test_pitfall_01_given_an_assignment_then_group_metadata_is_taken_on_the_poll
     assert bench.fake.threads == {threading.current_thread()}
 
 
-def test_pitfall_02_given_a_restored_unit_then_it_is_resumed_though_never_paused_by_size(bench: Bench) -> None:
-    bench.assign(0)
-    unit = bench.group.units[0]
-    assert bench.poller._resume_restored(bench.consumer)
-    unit.start_at, unit.restored = {"source": 5}, True
-    assert not bench.poller._resume_restored(bench.consumer)
-    assert bench.log[-1] == "resume [0]"
-    assert unit.ready
+def test_pitfall_02_given_a_paused_unit_that_is_given_away_then_its_pause_does_not_outlive_it(bench: Bench) -> None:
+    bench.assign(0, 1)
+    start(bench, 0, 5)
+    bench.group.units[0].paused = True
+    bench.poller._on_revoke(bench.consumer, [])
+    assert "resume [0]" in bench.log
 
 
-def test_given_a_start_other_than_the_groups_then_seek_until_it_works_and_only_then_resume(bench: Bench) -> None:
-    bench.assign(1)
+def start(bench: Bench, partition: int, offset: int) -> bool:
+    """A unit is restored and starts; whether others still wait."""
+    unit = bench.group.units[partition]
+    unit.start_at, unit.restored = {"source": offset}, True
+    return bench.poller._start_restored(bench.consumer)
+
+
+def test_given_units_restored_one_by_one_then_each_is_read_from_where_it_stands_and_others_from_what_they_have(
+    bench: Bench,
+) -> None:
+    bench.assign(0, 1)
+    assert bench.poller._start_restored(bench.consumer)
+    assert not bench.group.units[0].ready
+    assert start(bench, 1, 9)
+    assert bench.log[-1] == "assign [(1, 9)]"
     unit = bench.group.units[1]
-    unit.start_at, unit.restored = {"source": 9}, True
-    bench.fake.seek_errors = [kafka_error(KafkaError._STATE)]
-    assert bench.poller._resume_restored(bench.consumer)
-    assert not unit.ready
-    bench.poller._resume_restored(bench.consumer)
-    assert bench.log[-2:] == ["seek 1 9", "resume [1]"]
+    assert unit.ready
+    unit.buffer.add("source", [record(9), record(10)])
+    assert not start(bench, 0, 4)
+    assert bench.log[-1] == "assign [(0, 4), (1, 11)]"
     with pytest.raises(Crash, match="went back"):
         unit.buffer.add("source", [record(8)])
 
@@ -341,6 +341,9 @@ class Flooded(FakeConsumer):
         self.next = dict.fromkeys(range(4), 0)
         self.waiting = {trickle: 0}
 
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        self.open = {tp.partition for tp in partitions}
+
     def pause(self, partitions: list[TopicPartition]) -> None:
         self.open -= {tp.partition for tp in partitions}
 
@@ -378,7 +381,6 @@ def test_given_flooded_partitions_that_do_not_move_then_another_one_gets_its_rec
     bench.assign(*range(4))
     for unit in bench.group.units.values():
         unit.start_at, unit.restored = {"source": 0}, True
-        unit.committed["source"] = 0
     quiet = bench.group.units[3]
     for _ in range(20):
         fake.waiting[3] = 30

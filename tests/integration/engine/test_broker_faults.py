@@ -1,0 +1,147 @@
+"""What the engine's README says of transactions and brokers: timed out, outcome unknown, coordinators killed."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams.engine import EXIT_CRASH, EXIT_RESTART, EngineConfig
+from streams.local import KafkaCluster
+from tests.faults.engine.brokers import coordinator_node
+from tests.stack import unique
+
+from .cluster import Cluster
+
+pytestmark = [pytest.mark.services, pytest.mark.faults]
+
+#: The coordinator looks for timed out transactions so often; its default of 10 s is most of a test.
+OVERRIDES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """One broker; a test leaves it running."""
+    with KafkaCluster(tmp_path_factory.mktemp("kafka"), brokers=1, overrides=OVERRIDES) as made:
+        yield made
+
+
+@pytest.fixture
+def field(tmp_path: Path) -> Iterator[Callable[[KafkaCluster], Cluster]]:
+    """Makes topics and 600 records, no worker; whatever runs is ended after the test."""
+    made: list[Cluster] = []
+
+    def make(brokers: KafkaCluster) -> Cluster:
+        made.append(Cluster(brokers.bootstrap, unique("broker-faults"), tmp_path, partitions=2,
+                            replication=brokers.replication))  # fmt: skip
+        made[0].create_topics()
+        made[0].produce(600)
+        return made[0]
+
+    yield make
+    for cluster in made:
+        cluster.close()
+
+
+Make = Callable[[KafkaCluster], Cluster]
+
+
+def at_step(cluster: Cluster, step: str, seconds: float, *, after: int = 2) -> tuple[dict[str, Any], Path]:
+    """A worker's setting that makes it stand still at a step, and the file that says that it does."""
+    mark = cluster.folder / "mark"
+    mark.unlink(missing_ok=True)
+    return {"at": step, "after": after, "seconds": seconds, "mark": str(mark)}, mark
+
+
+def wait_progress(cluster: Cluster) -> None:
+    """More records come, and something is committed from now on, by workers that are started again."""
+    before = cluster.progressed()
+    cluster.produce(200)
+
+    def progressed() -> bool:
+        cluster.revive()
+        return cluster.progressed() > before
+
+    cluster.wait("progress", progressed, 90)
+
+
+def finish(cluster: Cluster) -> None:
+    """All is processed by workers that are started again, stops cleanly and is right."""
+    cluster.wait_drained(revive=True)
+    for number in list(cluster.workers):
+        assert cluster.stop(number) == 0
+    assert cluster.violations(stores=True) == []
+
+
+def test_given_a_worker_that_stands_still_beyond_the_transaction_timeout_then_its_commit_is_refused_and_it_ends(
+    single: KafkaCluster, field: Make
+) -> None:
+    cluster = field(single)
+    hang, mark = at_step(cluster, "before_commit", 5.0)
+    cluster.start(hang=hang, config={"transaction_timeout": 1.0})
+    cluster.wait("the transaction is open", mark.exists)
+    assert cluster.exit_code(0) == EXIT_CRASH
+    finish(cluster)
+
+
+@pytest.mark.parametrize("also_worker", [False, True], ids=["worker lives", "worker dies"])
+def test_given_the_broker_killed_while_a_commit_runs_then_whatever_came_of_it_nothing_is_lost_or_doubled(
+    single: KafkaCluster, field: Make, also_worker: bool
+) -> None:
+    # The kill falls before the commit, between its decision and its answer, or after it: the seed varies which.
+    chance = random.Random(also_worker)
+    cluster = field(single)
+    for _ in range(3):
+        hang, mark = at_step(cluster, "before_commit", 0.3)
+        cluster.start(hang=hang)
+        cluster.wait("a commit is about to run", mark.exists)
+        time.sleep(0.3 + chance.uniform(-0.002, 0.015))  # the moment of the kill is what is tested
+        single.kill()
+        if also_worker:
+            cluster.kill(0)
+        single.start()
+        if also_worker:
+            cluster.produce(200)
+        else:
+            wait_progress(cluster)
+            cluster.kill(0)
+    finish(cluster)
+
+
+def test_given_a_broker_that_does_not_answer_a_commit_then_the_worker_asks_to_be_started_again(
+    single: KafkaCluster, field: Make
+) -> None:
+    cluster = field(single)
+    hang, mark = at_step(cluster, "before_commit", 1.0)
+    cluster.start(hang=hang, config={"commit_timeout": 5.0})
+    cluster.wait("a commit is about to run", mark.exists)
+    single.nodes[0].freeze()
+    try:
+        assert cluster.exit_code(0) == EXIT_RESTART
+    finally:
+        single.nodes[0].thaw()
+    finish(cluster)
+
+
+def test_given_the_coordinators_of_transactions_and_of_the_group_killed_then_others_take_over_and_all_is_right(
+    tmp_path: Path, field: Make
+) -> None:
+    with KafkaCluster(tmp_path / "kafka") as brokers:
+        cluster = field(brokers)
+        config = EngineConfig(bootstrap=brokers.bootstrap, group=cluster.group, state_dir=tmp_path)
+        cluster.start(0)
+        cluster.start(1)
+        cluster.wait_progress(1)
+        for name, transactions in ((f"{cluster.group}-0", True), (cluster.group, False)):
+            node = brokers.node(coordinator_node(config, name, transactions=transactions))
+            node.kill()
+            cluster.produce(400)
+            cluster.wait_drained(revive=True)
+            node.start()
+            brokers.wait_ready()
+        cluster.produce(400)
+        finish(cluster)
