@@ -32,11 +32,8 @@ class Monitor:
         numbers = range(partitions)
         self._sources = [TopicPartition(topic, p) for topic in (topics.a, topics.b) for p in numbers]
         self._ends = [*self._sources, *(TopicPartition(topics.out, p) for p in numbers)]
-        # Read uncommitted: pending offsets of running transactions must not make the question wait.
-        self._asker = Consumer(
-            {"bootstrap.servers": bootstrap, "group.id": group, "isolation.level": "read_uncommitted", "log_level": 0}
-        )
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        self._bootstrap, self._group = bootstrap, group
+        self._asker, self._admin = self._clients()
         self._quit = threading.Event()
         self._thread = threading.Thread(target=self._run, name="monitor", daemon=True)
 
@@ -68,7 +65,15 @@ class Monitor:
             try:
                 self.samples.append(self._look())
             except (KafkaException, TimeoutError):
-                continue
+                # Clients that met a broker's outage were seen to answer nothing any more.
+                self._asker.close()
+                self._asker, self._admin = self._clients()
+
+    def _clients(self) -> tuple[Consumer, AdminClient]:
+        # Read uncommitted: pending offsets of running transactions must not make the question wait.
+        asker = {"group.id": self._group, "isolation.level": "read_uncommitted"}
+        common = {"bootstrap.servers": self._bootstrap, "log_level": 0}
+        return Consumer({**common, **asker}), AdminClient(common)
 
     def _look(self) -> Sample:
         committed = {}
