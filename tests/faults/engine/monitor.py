@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -72,7 +73,7 @@ class Monitor:
     def _clients(self) -> tuple[Consumer, AdminClient]:
         # Read uncommitted: pending offsets of running transactions must not make the question wait.
         asker = {"group.id": self._group, "isolation.level": "read_uncommitted"}
-        common = {"bootstrap.servers": self._bootstrap, "log_level": 0}
+        common: dict[str, Any] = {"bootstrap.servers": self._bootstrap, "log_level": 0}
         return Consumer({**common, **asker}), AdminClient(common)
 
     def _look(self) -> Sample:
