@@ -1,18 +1,16 @@
-"""What the engine's README says of transactions and brokers: timed out, outcome unknown, coordinators killed."""
+"""A transaction that times out, and a broker that does not answer a commit. Killed brokers and moved coordinators are
+cases of the fault programme (tests/faults/engine)."""
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streams.engine import EXIT_CRASH, EXIT_RESTART, EngineConfig
+from streams.engine import EXIT_CRASH, EXIT_RESTART
 from streams.local import KafkaCluster
-from tests.faults.engine.brokers import coordinator_node
 from tests.stack import unique
 
 from .cluster import Cluster
@@ -57,18 +55,6 @@ def at_step(cluster: Cluster, step: str, seconds: float, *, after: int = 2) -> t
     return {"at": step, "after": after, "seconds": seconds, "mark": str(mark)}, mark
 
 
-def wait_progress(cluster: Cluster) -> None:
-    """More records come, and something is committed from now on, by workers that are started again."""
-    before = cluster.progressed()
-    cluster.produce(200)
-
-    def progressed() -> bool:
-        cluster.revive()
-        return cluster.progressed() > before
-
-    cluster.wait("progress", progressed, 90)
-
-
 def finish(cluster: Cluster) -> None:
     """All is processed by workers that are started again, stops cleanly and is right."""
     cluster.wait_drained(revive=True)
@@ -88,30 +74,6 @@ def test_given_a_worker_that_stands_still_beyond_the_transaction_timeout_then_it
     finish(cluster)
 
 
-@pytest.mark.parametrize("also_worker", [False, True], ids=["worker lives", "worker dies"])
-def test_given_the_broker_killed_while_a_commit_runs_then_whatever_came_of_it_nothing_is_lost_or_doubled(
-    single: KafkaCluster, field: Make, also_worker: bool
-) -> None:
-    # The kill falls before the commit, between its decision and its answer, or after it: the seed varies which.
-    chance = random.Random(also_worker)
-    cluster = field(single)
-    for _ in range(3):
-        hang, mark = at_step(cluster, "before_commit", 0.3)
-        cluster.start(hang=hang)
-        cluster.wait("a commit is about to run", mark.exists)
-        time.sleep(0.3 + chance.uniform(-0.002, 0.015))  # the moment of the kill is what is tested
-        single.kill()
-        if also_worker:
-            cluster.kill(0)
-        single.start()
-        if also_worker:
-            cluster.produce(200)
-        else:
-            wait_progress(cluster)
-            cluster.kill(0)
-    finish(cluster)
-
-
 def test_given_a_broker_that_does_not_answer_a_commit_then_the_worker_asks_to_be_started_again(
     single: KafkaCluster, field: Make
 ) -> None:
@@ -125,23 +87,3 @@ def test_given_a_broker_that_does_not_answer_a_commit_then_the_worker_asks_to_be
     finally:
         single.nodes[0].thaw()
     finish(cluster)
-
-
-def test_given_the_coordinators_of_transactions_and_of_the_group_killed_then_others_take_over_and_all_is_right(
-    tmp_path: Path, field: Make
-) -> None:
-    with KafkaCluster(tmp_path / "kafka") as brokers:
-        cluster = field(brokers)
-        config = EngineConfig(bootstrap=brokers.bootstrap, group=cluster.group, state_dir=tmp_path)
-        cluster.start(0)
-        cluster.start(1)
-        cluster.wait_progress(1)
-        for name, transactions in ((f"{cluster.group}-0", True), (cluster.group, False)):
-            node = brokers.node(coordinator_node(config, name, transactions=transactions))
-            node.kill()
-            cluster.produce(400)
-            cluster.wait_drained(revive=True)
-            node.start()
-            brokers.wait_ready()
-        cluster.produce(400)
-        finish(cluster)
