@@ -10,7 +10,9 @@ import pytest
 
 from tests.house.tree import ROOT, text
 
-TARGETS = ["setup", "demo", "up", "test", "test-fast", "lint", "types", "bench", "faults", "fuzz", "ci", "clean", "lock"]
+TARGETS = [
+    "setup", "demo", "up", "test", "test-fast", "lint", "types", "bench", "faults", "fuzz", "ci", "clean", "lock",
+]  # fmt: skip
 
 
 def make(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:

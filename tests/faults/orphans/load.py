@@ -35,7 +35,8 @@ def work(config: EngineConfig, source: str, out: str, partition: int, records: i
             batch = max(0, place.offset)
             while True:
                 outputs: list[RawOutput] = [
-                    (out, (batch * records + i).to_bytes(8, "big"), None, partition, []) for i in range(records)
+                    (out, (batch * records + i).to_bytes(8, "big"), None, partition, None, None, 0, [])
+                    for i in range(records)
                 ]
                 try:
                     transactions.commit(outputs, {}, TopicPartition(source, partition, batch + 1), group)
