@@ -74,29 +74,19 @@ def mutate(name: str | None) -> None:
             return commit(unit, batch)
 
         Unit.commit = store_first  # type: ignore[method-assign, assignment]
-    elif name == "skip_replay":
-        opened = Restorer._open
-
-        def skip(restorer: Restorer, unit: Unit, ranges: Any) -> list[Any]:
-            opened(restorer, unit, ranges)
-            return []
-
-        Restorer._open = skip  # type: ignore[method-assign, assignment]
     elif name == "no_guard":
         Restorer._wait_decided = lambda *_: None  # type: ignore[method-assign]
 
 
 def sender(mutant: str | None) -> Callable[..., None]:
-    """How agents send; a mutant leaves out or repeats every 200th output."""
+    """How agents send; a mutant repeats every 200th output."""
     sent = 0
 
     def send(batch: Batch, *output: Any) -> None:
         nonlocal sent
         sent += 1
-        odd = sent % 200 == 0
-        if not (odd and mutant == "drop_output"):
-            batch.send(*output)
-        if odd and mutant == "repeat_output":
+        batch.send(*output)
+        if mutant == "repeat_output" and sent % 200 == 0:
             batch.send(*output)
 
     return send
