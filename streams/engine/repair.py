@@ -32,12 +32,13 @@ import argparse
 import asyncio
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, assert_never
 
-from confluent_kafka import ConsumerGroupState, KafkaException
+from confluent_kafka import ConsumerGroupState, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from .config import EngineConfig
@@ -48,6 +49,12 @@ from .topics import Needed
 from .wire import Open, Partition, Wire, converse
 
 TRANSACTIONS_TOPIC = "__transaction_state"
+
+_MOVING = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
 
 Role = Literal["output", "changelog", "offsets"]
 
@@ -163,10 +170,18 @@ def abort_hanging(config: EngineConfig, needed: Needed) -> Findings:
 def active_members(config: EngineConfig) -> int:
     """How many members the group has, joining ones included. Raises Crash when its coordinator does not answer."""
     admin = AdminClient(dict(config.common()))
-    try:
-        found = admin.describe_consumer_groups([config.group], request_timeout=REQUEST_TIMEOUT)[config.group].result()
-    except KafkaException as error:
-        raise Crash(f"describe group {config.group}: {error.args[0]}") from error
+    deadline = time.monotonic() + REQUEST_TIMEOUT
+    while True:
+        asked = admin.describe_consumer_groups([config.group], request_timeout=REQUEST_TIMEOUT)
+        try:
+            found = asked[config.group].result()
+            break
+        except KafkaException as error:
+            reason = error.args[0]
+            # A coordinator that has just come up, or is about to move, says that it is none.
+            if reason.code() not in _MOVING or time.monotonic() > deadline:
+                raise Crash(f"describe group {config.group}: {reason}") from error
+            time.sleep(0.2)
     if found.state in (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD):
         return 0
     return max(1, len(found.members))

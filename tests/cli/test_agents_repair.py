@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from schemas.topics import PLAYBACK_DECIDED, PLAYBACK_REPORTED
 from streams.agents.app import AGENTS, config
@@ -18,6 +18,7 @@ from streams.local import KafkaCluster
 from streams.local.processes import wait_until
 from streams.runtime.settings import Settings
 from tests.faults.engine.brokers import NO_VERIFICATION, Row, hang
+from tests.kafka import committed
 
 pytestmark = [pytest.mark.services, pytest.mark.faults]
 
@@ -32,9 +33,18 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settin
         monkeypatch.setenv("PLAYHEAD_KAFKA__REPLICATION", "1")
         assert main(["topics", "apply"]) == 0
         made = Settings.load()
+        _make_internal_topics(cluster.bootstrap)
         row = {(PLAYBACK_DECIDED.name, 3): [Row(b"k", b"never decided")]}
         hang(config(made, PLAYBACK), "playback-3", row, {(PLAYBACK_REPORTED.name, 3): 1})
         yield made
+
+
+def _make_internal_topics(bootstrap: str) -> None:
+    """A broker makes them when the first group and the first transactional id ask."""
+    Producer({"bootstrap.servers": bootstrap, "transactional.id": "first"}).init_transactions(60)
+    asker = Consumer({"bootstrap.servers": bootstrap, "group.id": "first"})
+    committed(asker, [TopicPartition(PLAYBACK_REPORTED.name, 3)])
+    asker.close()
 
 
 def test_given_a_hanging_transaction_then_repair_shows_refuses_at_work_and_aborts_it(

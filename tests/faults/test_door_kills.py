@@ -22,7 +22,7 @@ from tests.faults.test_exactly_one_decision import SEED
 from tests.faults.world import World, playhead_world
 from tests.integration.projections.world import eventually
 
-KILLS = int(os.environ.get("PLAYHEAD_DOOR_KILLS", "5"))
+KILLS = int(os.environ.get("PLAYHEAD_DOOR_KILLS", "3"))
 SENDERS = 8
 BATCH_MAX = 5
 PAUSE_S = (0.02, 0.1)

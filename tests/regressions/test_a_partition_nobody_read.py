@@ -25,7 +25,7 @@ from schemas.topics import PLAYBACK_DECIDED
 from streams.runtime.kafka import apply_topics
 from streams.runtime.settings import KafkaSettings
 
-ROUNDS = 200
+ROUNDS = 60
 UNREAD_AFTER_S = 30.0
 
 
