@@ -22,7 +22,15 @@ from tests.faults.engine.programme import Result, Scale, arena, run
 pytestmark = [pytest.mark.services, pytest.mark.faults, pytest.mark.timeout(240)]
 
 #: The control, one of each kind, and what nothing else in the tests covers.
-SUBSET = ("no-fault", "kill-at-every-step", "zombie", "state-tables-flipped", "poison-flood", "source-recreated")
+SUBSET = (
+    "no-fault",
+    "kill-at-before-commit",
+    "kill-at-committed",
+    "zombie",
+    "state-tables-flipped",
+    "poison-flood",
+    "source-recreated",
+)
 SMALL = Scale(records=4_000, rate=500, seed=int(time.time()) % 100_000, patience=2.0)
 
 
