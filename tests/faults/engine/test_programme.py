@@ -29,7 +29,6 @@ SUBSET = (
     "zombie",
     "state-tables-flipped",
     "poison-flood",
-    "source-recreated",
 )
 SMALL = Scale(records=4_000, rate=500, seed=int(time.time()) % 100_000, patience=2.0)
 
