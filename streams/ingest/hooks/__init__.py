@@ -6,9 +6,9 @@ an address in the input is in the output. One module per format; README.md tells
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 from streams.ingest.hooks import audiobookshelf, emby, jellyfin, listenbrainz, native, plex, subsonic
 from streams.ingest.hooks.known import Census
@@ -36,13 +36,8 @@ __all__ = [
 ]
 
 
-class Parser(Protocol):
-    """What each format's module offers as `parse`."""
-
-    def __call__(
-        self, body: bytes, *, content_type: str | None = None, census: Census | None = None
-    ) -> list[Result]: ...
-
+Parser: TypeAlias = Callable[[bytes, Census | None], list[Result]]
+"""What each format's module offers as `parse`."""
 
 FORMATS: Final[Mapping[str, Parser]] = MappingProxyType(
     {
@@ -57,10 +52,16 @@ FORMATS: Final[Mapping[str, Parser]] = MappingProxyType(
 )
 
 
-def parse(format: str, body: bytes, content_type: str | None = None, census: Census | None = None) -> list[Result]:
+def parse(
+    format: str,
+    body: bytes,
+    content_type: str | None = None,  # noqa: ARG001 - tells nothing: the Jellyfin plugin says text/plain of its JSON
+    census: Census | None = None,
+) -> list[Result]:
     """The results of one body, in the order of the input; at least one for all formats but native,
-    whose empty {"reports": []} has none. An unknown format is one Rejected. `census` counts unknown fields."""
+    whose empty {"reports": []} has none. An unknown format is one Rejected. `census` counts unknown fields.
+    The body decides, whatever its content type says."""
     parser = FORMATS.get(format)
     if parser is None:
         return [Rejected("unknown_format", f"the formats are {', '.join(FORMATS)}")]
-    return parser(body, content_type=content_type, census=census)
+    return parser(body, census)

@@ -43,12 +43,7 @@ _NO_NEWS: Final = frozenset(
 )
 
 
-def parse(
-    body: bytes,
-    *,
-    content_type: str | None = None,  # noqa: ARG001
-    census: Census | None = None,
-) -> list[Result]:
+def parse(body: bytes, census: Census | None = None) -> list[Result]:
     """One body to one result, or one for each session, progress or item in it, in order."""
     try:
         document = load_json(decode(body))

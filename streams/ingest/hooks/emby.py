@@ -30,12 +30,7 @@ _COMMANDS: Final = frozenset({"mark_played", "mark_unplayed"})
 _NO_NEWS: Final = frozenset({"system.notificationtest", "item.rate", "user.authenticated"})
 
 
-def parse(
-    body: bytes,
-    *,
-    content_type: str | None = None,  # noqa: ARG001
-    census: Census | None = None,
-) -> list[Result]:
+def parse(body: bytes, census: Census | None = None) -> list[Result]:
     """One hook's body to exactly one result."""
     return [guarded(_parse, body, census)]
 

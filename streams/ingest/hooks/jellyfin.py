@@ -60,13 +60,8 @@ _ZONED = re.compile(r"(?:[Zz]|[+-]\d\d:?\d\d)\Z")
 _PROVIDER = re.compile(r"provider_(.+)", re.DOTALL)
 
 
-def parse(
-    body: bytes,
-    *,
-    content_type: str | None = None,  # noqa: ARG001
-    census: Census | None = None,
-) -> list[Result]:
-    """One hook's body to exactly one result. The content type is not asked: the plugin says text/plain."""
+def parse(body: bytes, census: Census | None = None) -> list[Result]:
+    """One hook's body to exactly one result."""
     return [guarded(_parse, body, census)]
 
 

@@ -27,12 +27,7 @@ _MBID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 _TAG_MAX: Final = 16 * 1024
 
 
-def parse(
-    body: bytes,
-    *,
-    content_type: str | None = None,  # noqa: ARG001
-    census: Census | None = None,
-) -> list[Result]:
+def parse(body: bytes, census: Census | None = None) -> list[Result]:
     """One submission to one result a record, in order; one rejection when the whole can't be read."""
     try:
         document = load_json(decode(body))

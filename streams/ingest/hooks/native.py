@@ -25,12 +25,7 @@ _MEDIA_KINDS: Final[dict[str, MediaKind]] = {kind: kind for kind in get_args(Med
 _ORIGINS: Final[dict[str, Origin]] = {origin: origin for origin in get_args(Origin)}
 
 
-def parse(
-    body: bytes,
-    *,
-    content_type: str | None = None,  # noqa: ARG001
-    census: Census | None = None,
-) -> list[Result]:
+def parse(body: bytes, census: Census | None = None) -> list[Result]:
     """All reports of a body, in order, each a ParsedReport or a Rejected."""
     return list(iterate(body, census))
 

@@ -39,12 +39,7 @@ _CONTAINERS: Final = frozenset({"show", "season", "artist", "album", "collection
 _GUID = re.compile(r"(?:com\.plexapp\.agents\.)?([a-z0-9]{1,32})://([^?\s]{1,256})(?:\?\S*)?", re.IGNORECASE)
 
 
-def parse(
-    body: bytes,
-    *,
-    content_type: str | None = None,  # noqa: ARG001
-    census: Census | None = None,
-) -> list[Result]:
+def parse(body: bytes, census: Census | None = None) -> list[Result]:
     """One hook's body (multipart, JSON or a form) to exactly one result."""
     return [guarded(_parse, body, census)]
 

@@ -39,12 +39,7 @@ _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _REQUEST_LINE = re.compile(r"(?:GET|POST|HEAD)\s+(\S+)(?:\s+HTTP/\S+)?", re.IGNORECASE)
 
 
-def parse(
-    body: bytes,
-    *,
-    content_type: str | None = None,  # noqa: ARG001
-    census: Census | None = None,
-) -> list[Result]:
+def parse(body: bytes, census: Census | None = None) -> list[Result]:
     """One call or answer to its results: one each for the ids, bookmarks or players it tells of."""
     try:
         text = decode(body).strip()
