@@ -158,25 +158,24 @@ class Poller:
         (librdkafka issue 5591; seen here after a broker's death: a worker that never read again).
         """
         alive = [unit for unit in self._group.units.values() if not unit.dead]
-        restored = [unit for unit in alive if unit.restored and not unit.ready]
-        for unit in restored:
-            for topic, offset in unit.start_at.items():
-                unit.buffer.expect(topic, offset)
-        if restored:
+        # Asked once: the restoring thread may say so of another unit at any moment.
+        restored = [unit for unit in alive if unit.restored]
+        fresh = [unit for unit in restored if not unit.ready]
+        if fresh:
+            for unit in fresh:
+                for topic, offset in unit.start_at.items():
+                    unit.buffer.expect(topic, offset)
             consumer.assign(
                 [
                     TopicPartition(topic, unit.partition, unit.buffer.expected(topic))
-                    for unit in alive
-                    if unit.restored
+                    for unit in restored
                     for topic in unit.sources
                 ]
             )
-        for unit in restored:
-            unit.paused = False
-            unit.ready = True
-        if restored:
+            for unit in fresh:
+                unit.ready = True
             self._host.wake()
-        return any(not unit.restored for unit in alive)
+        return len(restored) < len(alive)
 
     def _pause_by_size(self, consumer: Consumer) -> None:
         units = [unit for unit in self._group.units.values() if unit.ready]
@@ -300,7 +299,7 @@ class Poller:
 
     def _resume_all(self, consumer: Consumer) -> None:
         """librdkafka keeps an application's pause over assignments (the Java client drops it)."""
-        paused = [unit for unit in self._group.units.values() if unit.paused and unit.ready]
+        paused = [unit for unit in self._group.units.values() if unit.paused]
         if paused:
             consumer.resume([TopicPartition(topic, unit.partition) for unit in paused for topic in unit.sources])
 

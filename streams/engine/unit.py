@@ -54,11 +54,11 @@ class Unit:
         self.inflight: Batch | None = None
         self.lock = threading.Lock()
         self.dead = False
-        #: Restored; the poll thread may position and resume its partitions.
+        #: Set by the restoring thread: the poll thread may begin to read its partitions.
         self.restored = False
         #: Consuming; batches may be delivered.
         self.ready = False
-        self.paused = True
+        self.paused = False
         #: Per source topic: the group's offset when assigned, and where to consume from once restored.
         self.committed: dict[str, int | None] = dict.fromkeys(sources)
         self.start_at: dict[str, int] = {}

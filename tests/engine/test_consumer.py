@@ -225,6 +225,22 @@ def test_given_units_restored_one_by_one_then_each_is_read_from_where_it_stands_
         unit.buffer.add("source", [record(8)])
 
 
+def test_given_a_unit_restored_while_another_starts_then_it_starts_at_the_next_turn(bench: Bench) -> None:
+    bench.assign(0, 1)
+    first, second = bench.group.units[0], bench.group.units[1]
+    expect = first.buffer.expect
+
+    def meanwhile(topic: str, offset: int) -> None:
+        expect(topic, offset)
+        second.start_at, second.restored = {"source": 9}, True
+
+    first.buffer.expect = meanwhile  # type: ignore[method-assign]
+    assert start(bench, 0, 5)
+    assert bench.log[-1] == "assign [(0, 5)]"
+    assert not bench.poller._start_restored(bench.consumer)
+    assert bench.log[-1] == "assign [(0, 5), (1, 9)]"
+
+
 def test_invariant_09_given_topics_not_assigned_together_then_refused(tmp_path: Path) -> None:
     pool = ThreadPoolExecutor(1)
     group = Group(
