@@ -221,7 +221,7 @@ class Batch:
         port = self._config.dead_letter
         if port is None:
             raise Refused(
-                f"{self.topic}[{self.partition}]@{guard.offset} cannot be processed ({error!r}), and there is nowhere "
+                f"{self.at} cannot be processed ({error!r}), and there is nowhere "
                 "to put it: set EngineConfig.dead_letter, or have the agent decide what such a record means"
             ) from error
         del self.outputs[guard.mark :]
@@ -230,7 +230,7 @@ class Batch:
         self._journal.clear()
         self._counts[guard.offset] = guard.index
         self.dead.append(self.guarded - 1)
-        self.last_dead = f"{self.topic}[{self.partition}]@{guard.offset}: {error!r}"
+        self.last_dead = f"{self.at}: {error!r}"
         letter: Output = port.make(guard.record, error, self.attempt, self.position(guard.record, guard.index))
         self.send(letter.topic, letter.value, letter.key, letter.partition, letter.headers)
 

@@ -30,20 +30,11 @@ class Overlay:
         self.changelog = changelog
         self.writes: dict[bytes, Value] = {}
         self._journal = journal
-        self._prefetch: Iterable[bytes] = prefetch
+        self._prefetch = iter(prefetch)
 
     def get(self, key: bytes) -> Value:
         value: Maybe = self.writes.get(key, MISSING)
-        if value is MISSING:
-            rows = self._rows
-            value = rows.dirty_rows.get(key, MISSING)
-            if value is MISSING:
-                value = rows.young_rows.get(key, MISSING)
-                if value is MISSING:
-                    prefetch, self._prefetch = self._prefetch, ()
-                    rows.load((key, *prefetch))
-                    value = rows.get(key)
-        return value
+        return self._rows.get(key, self._prefetch) if value is MISSING else value
 
     def set(self, key: bytes, value: Value) -> None:
         """Write a row, or delete it with ``None``. Raises TypeError or ValueError on a bad row."""

@@ -48,31 +48,31 @@ class Disk(Protocol):
 class TableRows:
     """Committed rows of one table. Used by one thread at a time, except that a flush may run beside reads."""
 
-    __slots__ = ("_disk", "_old", "_sampled", "_sampled_bytes", "dirty_rows", "prefix", "young_rows")
+    __slots__ = ("_dirty", "_disk", "_old", "_sampled", "_sampled_bytes", "_young", "prefix")
 
     def __init__(self, disk: Disk, prefix: bytes) -> None:
         self._disk = disk
         self.prefix = prefix
-        # Public for the overlay, which looks here for every record.
         #: Committed and not on disk; what is here hides what the others say.
-        self.dirty_rows: dict[bytes, Value] = {}
-        self.young_rows: dict[bytes, Value] = {}
+        self._dirty: dict[bytes, Value] = {}
+        self._young: dict[bytes, Value] = {}
         self._old: dict[bytes, Value] = {}
         self._sampled = 1
         self._sampled_bytes = 0
 
-    def get(self, key: bytes) -> Value:
-        value: Maybe = self.dirty_rows.get(key, MISSING)
+    def get(self, key: bytes, others: Iterable[bytes] = ()) -> Value:
+        """Return a row. When the disk must be asked for it, it is asked for ``others`` as well."""
+        value: Maybe = self._dirty.get(key, MISSING)
         if value is MISSING:
-            value = self.young_rows.get(key, MISSING)
+            value = self._young.get(key, MISSING)
         if value is MISSING:
-            self.load([key])
-            return self.young_rows[key]
+            self.load((key, *others))
+            return self._young[key]
         return value
 
     def load(self, keys: Iterable[bytes]) -> None:
         """Bring rows into memory, with one read of the disk for all that are not there."""
-        dirty, young, old = self.dirty_rows, self.young_rows, self._old
+        dirty, young, old = self._dirty, self._young, self._old
         absent: list[bytes] = []
         for key in dict.fromkeys(keys):
             if key in dirty or key in young:
@@ -90,7 +90,7 @@ class TableRows:
 
     def put(self, writes: Mapping[bytes, Value]) -> None:
         """Take committed changes; ``None`` deletes."""
-        self.dirty_rows.update(writes)
+        self._dirty.update(writes)
         self._sample(writes, writes.values())
 
     def _sample(self, keys: Iterable[bytes], values: Iterable[Value]) -> None:
@@ -101,12 +101,12 @@ class TableRows:
     @property
     def size(self) -> int:
         """Estimated bytes of what was used since the last time it grew old."""
-        return self._bytes(len(self.young_rows))
+        return self._bytes(len(self._young))
 
     @property
     def dirty_size(self) -> int:
         """Estimated bytes of what is not on disk."""
-        return self._bytes(len(self.dirty_rows))
+        return self._bytes(len(self._dirty))
 
     def _bytes(self, rows: int) -> int:
         # The mean counts keys and values apart, so a row is two of them.
@@ -115,23 +115,23 @@ class TableRows:
     @property
     def dirty(self) -> int:
         """Rows in memory that are newer than those on disk."""
-        return len(self.dirty_rows)
+        return len(self._dirty)
 
     def take_dirty(self) -> list[tuple[bytes, Value]]:
         """Return the rows to write, keys with prefix, in key order, and count them as written."""
-        dirty, prefix = self.dirty_rows, self.prefix
-        self.young_rows.update(dirty)  # before they leave the other place: a reader may look at this moment
-        self.dirty_rows = {}
+        dirty, prefix = self._dirty, self.prefix
+        self._young.update(dirty)  # before they leave the other place: a reader may look at this moment
+        self._dirty = {}
         return [(prefix + key, dirty[key]) for key in sorted(dirty)]
 
     def grow_old(self) -> None:
         """Forget what was not used since the last time. Nothing may be dirty."""
-        assert not self.dirty_rows
-        self._old, self.young_rows = self.young_rows, {}
+        assert not self._dirty
+        self._old, self._young = self._young, {}
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield (key, value) in key order. Flushes first: the order is the disk's."""
-        if self.dirty_rows:
+        if self._dirty:
             self._disk.flush()
         cut = len(self.prefix)
         for stored, value in self._disk.scan(self.prefix + prefix):

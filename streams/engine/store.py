@@ -145,12 +145,11 @@ class Store:
         for prefix, writes in changes.items():
             self.table(prefix).put(writes)
         self.state = state
-        now = time.monotonic()
         if self._unwritten_since is None:
-            self._unwritten_since = now
+            self._unwritten_since = time.monotonic()
         tables = self._tables.values()
         many = max(sum(rows.dirty_size for rows in tables), sum(rows.size for rows in tables)) > self._share
-        if many or now - self._unwritten_since >= self._flush_interval:
+        if many or self.due:
             self.flush()
             if sum(rows.size for rows in tables) > self._share:
                 for rows in tables:

@@ -119,4 +119,4 @@ def test_given_many_large_rows_then_memory_stays_within_the_bound(tmp_path: Path
 
 
 def generations(rows: TableRows) -> tuple[dict[bytes, bytes | None], dict[bytes, bytes | None]]:
-    return rows.young_rows, rows._old
+    return rows._young, rows._old
