@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from alembic import op
+from projections.migrations.script import run_sql
 
 revision = "0001"
 down_revision = None
@@ -13,10 +11,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    # One simple-protocol message of many statements; the driver's connection, because ':' means nothing in it.
-    driver = op.get_bind().connection.driver_connection
-    assert driver is not None
-    driver.execute(Path(__file__).with_suffix(".sql").read_text(encoding="utf-8"))
+    run_sql(__file__)
 
 
 def downgrade() -> None:
