@@ -12,16 +12,16 @@ from typing import Final
 from streams.ingest.hooks import audiobookshelf as parser
 from streams.ingest.hooks.fields import Fields
 from streams.ingest.hooks.result import ParsedReport, Result
-from streams.ingest.pollers.lists import Listing, Page, Pages, read_each
-from streams.ingest.pollers.statements import Standing, Statement, Stopped
-from streams.runtime.polls import Key, Seen
+from streams.ingest.pollers.lists import Listing, Page, Pages, ServerPoller, read_each
+from streams.ingest.pollers.statements import Standing, Statement
+from streams.runtime.polls import Key
 from streams.upstream.audiobookshelf import Audiobookshelf
 from streams.upstream.http import NotModified, Upstream
 
 _PAGE: Final = 500
 
 
-class AudiobookshelfPoller:
+class AudiobookshelfPoller(ServerPoller):
     def __init__(self, server: Audiobookshelf, upstream: Upstream) -> None:
         self._server = server
         self._upstream = upstream
@@ -37,10 +37,6 @@ class AudiobookshelfPoller:
     def speaks_for(self, user: str) -> bool:
         del user
         return False
-
-    async def stopped(self, key: Key, seen: Seen) -> Stopped:
-        del seen
-        return Stopped(key)
 
     def settled(self) -> None:
         self._upstream.settle()

@@ -19,7 +19,7 @@ from streams.ingest.hooks.checks import Refuse, accept, guarded
 from streams.ingest.hooks.fields import Fields
 from streams.ingest.hooks.mediabrowser import CONTAINERS, canonical_guid, media_kind
 from streams.ingest.hooks.result import Ignored, ParsedReport, Result
-from streams.ingest.pollers.lists import Listing, Page, Pages, usable
+from streams.ingest.pollers.lists import Listing, Page, Pages, ServerPoller, usable
 from streams.ingest.pollers.statements import PLAYING, Playing, Standing, Statement, Stopped
 from streams.runtime.clock import Clock
 from streams.runtime.polls import Key, Seen
@@ -33,7 +33,7 @@ LONG_AGO_MS: Final = 946_684_800_000
 _PAGE: Final = 200
 
 
-class JellyfinPoller:
+class JellyfinPoller(ServerPoller):
     def __init__(self, server: Jellyfin, clock: Clock) -> None:
         self._server = server
         self._clock = clock
@@ -57,12 +57,6 @@ class JellyfinPoller:
             return Stopped(key, data.ticks("PlaybackPositionTicks", "invalid_position") or None)
         except (UpstreamError, Refuse):
             return Stopped(key)
-
-    def settled(self) -> None:
-        """Jellyfin's answers have no ETag."""
-
-    def unsettled(self) -> None:
-        """Jellyfin's answers have no ETag."""
 
     async def _sessions(self) -> Pages:
         sessions = await self._server.sessions()

@@ -38,7 +38,10 @@ class Listing:
 
 
 class ServerPoller(Protocol):
-    """A poller of one server. Its pages raise UpstreamError."""
+    """A poller of one server. Its pages raise UpstreamError.
+
+    What most servers have nothing special for has its plain answer here, for those that inherit.
+    """
 
     def lists(self, *, sweep: bool) -> list[Listing]:
         """What to read now; with ``sweep`` all there is, else what is likely to have changed."""
@@ -49,16 +52,17 @@ class ServerPoller(Protocol):
         ...
 
     async def stopped(self, key: Key, seen: Seen) -> Stopped:
-        """What the server kept of something that plays no more."""
-        ...
+        """What the server kept of something that plays no more: nothing, unless it says where that ended."""
+        del seen
+        return Stopped(key)
 
     def settled(self) -> None:
-        """Everything that was read is taken care of."""
-        ...
+        """Everything that was read is taken care of: nothing to do where answers have no ETag."""
+        return
 
     def unsettled(self) -> None:
-        """Some of it may have been lost: it must be read again."""
-        ...
+        """Some of it may have been lost, and must be read again: as it is anyway where answers have no ETag."""
+        return
 
 
 def usable(results: Iterable[Result]) -> tuple[list[ParsedReport], int]:

@@ -11,17 +11,17 @@ from typing import Any, Final
 from streams.ingest.hooks.checks import accept, guarded
 from streams.ingest.hooks.fields import Fields
 from streams.ingest.hooks.result import Ignored, Kind, MediaKind, ParsedReport, Result
-from streams.ingest.pollers.lists import Listing, Page, Pages, read_each, usable
-from streams.ingest.pollers.statements import PLAYING, Playing, Standing, Statement, Stopped
+from streams.ingest.pollers.lists import Listing, Page, Pages, ServerPoller, read_each, usable
+from streams.ingest.pollers.statements import PLAYING, Playing, Standing, Statement
 from streams.runtime.clock import Clock
-from streams.runtime.polls import Key, Seen
+from streams.runtime.polls import Key
 from streams.upstream.plex import Plex
 
 _KINDS: Final[dict[str, MediaKind]] = {"movie": "video", "episode": "video", "clip": "video", "track": "music"}
 _STATES: Final[dict[str, Kind]] = {"playing": "progress", "paused": "pause", "buffering": "progress"}
 
 
-class PlexPoller:
+class PlexPoller(ServerPoller):
     def __init__(self, server: Plex, clock: Clock) -> None:
         self._server = server
         self._clock = clock
@@ -36,16 +36,6 @@ class PlexPoller:
     def speaks_for(self, user: str) -> bool:
         del user
         return True
-
-    async def stopped(self, key: Key, seen: Seen) -> Stopped:
-        del seen
-        return Stopped(key)
-
-    def settled(self) -> None:
-        """Plex's answers have no ETag."""
-
-    def unsettled(self) -> None:
-        """Plex's answers have no ETag."""
 
     async def _sessions(self) -> Pages:
         read_at = self._clock.now_ms()

@@ -15,17 +15,17 @@ from streams.ingest.hooks.checks import Refuse, accept, guarded
 from streams.ingest.hooks.fields import Fields
 from streams.ingest.hooks.result import Ignored, Listen, Rejected, Result
 from streams.ingest.hooks.subsonic_responses import parse_response
-from streams.ingest.pollers.lists import Listing, Page, Pages, usable
-from streams.ingest.pollers.statements import PLAYING, Counted, Playing, Standing, Statement, Stopped
+from streams.ingest.pollers.lists import Listing, Page, Pages, ServerPoller, usable
+from streams.ingest.pollers.statements import PLAYING, Counted, Playing, Standing, Statement
 from streams.runtime.clock import Clock
-from streams.runtime.polls import Key, Seen
+from streams.runtime.polls import Key
 from streams.upstream.subsonic import Subsonic
 
 RECENT_ALBUMS: Final = 5
 PAGE: Final = 500
 
 
-class SubsonicPoller:
+class SubsonicPoller(ServerPoller):
     def __init__(self, server: Subsonic, clock: Clock) -> None:
         self._server = server
         self._clock = clock
@@ -43,16 +43,6 @@ class SubsonicPoller:
 
     def speaks_for(self, user: str) -> bool:
         return user == self._server.user
-
-    async def stopped(self, key: Key, seen: Seen) -> Stopped:
-        del seen
-        return Stopped(key)
-
-    def settled(self) -> None:
-        """Subsonic answers have no ETag."""
-
-    def unsettled(self) -> None:
-        """Subsonic answers have no ETag."""
 
     async def _now_playing(self) -> Pages:
         read_at = self._clock.now_ms()
