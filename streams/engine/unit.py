@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import TopicPartition
 
 from .batch import Batch, TableSpec
 from .buffer import Buffer
@@ -171,11 +171,3 @@ class Unit:
             if self._transactions is not None:
                 self._transactions.close()
                 self._transactions = None
-
-
-def last_offset(records: Sequence[Message]) -> int:
-    """Return the offset of the last of ``records``."""
-    offset = records[-1].offset()
-    if offset is None:
-        raise ValueError("not a consumed record: it has no offset")
-    return offset

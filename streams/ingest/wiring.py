@@ -87,12 +87,3 @@ async def _running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     finally:
         task.cancel()
         await asyncio.wait({task})
-
-
-@asynccontextmanager
-async def make_door(
-    settings: Settings, contract: Contract, clock: Clock | None = None, failpoint: Failpoint = disarmed
-) -> AsyncIterator[Door]:
-    """An open door, for those who need nothing else of Ingest."""
-    async with Ingest(settings, contract, clock, failpoint) as ingest:
-        yield ingest.door

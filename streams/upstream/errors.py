@@ -1,15 +1,11 @@
-"""What can go wrong with a media server. ``cause`` is a word from a closed list, for health rows and metrics.
+"""What can go wrong with a media server. ``cause`` is a word, one for each class, for health rows and metrics.
 
 No message quotes what the server sent, nor an address with parameters: both may hold secrets.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 from streams.runtime.errors import PlayheadError, Transient
-
-CAUSES: Final = ("away", "credentials", "not_offered", "bad_answer", "too_large", "not_allowed", "failed")
 
 
 class UpstreamError(PlayheadError):
