@@ -74,8 +74,9 @@ class EngineConfig:
     """An agent must come back for the next batch within this."""
     quiesce_timeout: float = 20.0
     """On revoke and stop: how long a started batch may take to finish."""
-    hanging_timeout: float = 20.0
-    """Above the transaction timeout: the last stable offset must reach the end or move within it."""
+    hanging_timeout: float = 30.0
+    """The last stable offset must reach the end or move within it. Above the transaction timeout and the 10 s that
+    a coordinator takes to notice (``transaction.abort.timed.out.transaction.cleanup.interval.ms``)."""
     repair_command: str = "python -m streams.engine.repair"
     """What a refusal over a hanging transaction tells the operator to run."""
     max_attempts: int = 5

@@ -21,12 +21,17 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 
 def offsets_partition(group: str, partitions: int) -> int:
-    """Return the partition of __consumer_offsets that holds a group, as brokers compute it: Java's String.hashCode."""
+    """Return the partition of __consumer_offsets that holds a group, as brokers compute it.
+
+    The absolute value of Java's String.hashCode, and 0 for the one int that has none (apache/kafka,
+    GroupCoordinatorService.partitionFor and Utils.abs). Not the partitioner's way, which masks the sign bit.
+    """
     code = 0
     units = group.encode("utf-16-be")
     for index in range(0, len(units), 2):
         code = (31 * code + int.from_bytes(units[index : index + 2], "big")) & 0xFFFFFFFF
-    return (code & 0x7FFFFFFF) % partitions
+    magnitude = min(code, 0x1_0000_0000 - code)
+    return magnitude % partitions if magnitude != 0x8000_0000 else 0
 
 
 def wait_decided(

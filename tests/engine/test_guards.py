@@ -68,8 +68,8 @@ def test_given_units_given_away_then_the_wait_ends() -> None:
 
 @pytest.mark.parametrize(
     ("group", "partition"),
-    # As Java computes (name.hashCode() & 0x7fffffff) % 12.
-    [("g", 7), ("playback", 3), ("ドラマ📺", 7)],
+    # As Java computes Utils.abs(name.hashCode()) % 12; the third hash is negative, the last has no absolute value.
+    [("g", 7), ("playback", 3), ("hanging-5805801a0c8c", 5), ("ドラマ📺", 1), ("polygenelubricants", 0)],
 )
 def test_given_a_group_then_its_offsets_lie_where_brokers_put_them(group: str, partition: int) -> None:
     assert offsets_partition(group, 12) == partition

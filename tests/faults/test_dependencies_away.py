@@ -69,7 +69,15 @@ def _everything_holds(world: World) -> None:
 
 
 def _shown(world: World, user: str) -> int:
-    answer = world.client.get(f"/v1/users/{user}/progress/film")
+    """The position that is read; a door whose database has just come back may ask for patience."""
+    answer = httpx.Response(httpx.codes.SERVICE_UNAVAILABLE)
+
+    def answered() -> bool:
+        nonlocal answer
+        answer = world.client.get(f"/v1/users/{user}/progress/film")
+        return answer.status_code != httpx.codes.SERVICE_UNAVAILABLE
+
+    eventually(answered, "the door reads again", 60)
     assert answer.status_code == httpx.codes.OK, answer.text
     return int(answer.json()["position_ms"])
 

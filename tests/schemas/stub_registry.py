@@ -13,7 +13,10 @@ from typing import Any
 
 @dataclass
 class Stub:
-    """An honest little registry; ``override`` maps a path prefix to (status, body bytes) answered instead."""
+    """An honest little registry; ``override`` maps a path prefix to (status, body bytes) answered instead.
+
+    ``overtaken``: another client sets every level in the moment before ours does.
+    """
 
     url: str = ""
     schemas: dict[int, str] = field(default_factory=dict)
@@ -21,6 +24,7 @@ class Stub:
     levels: dict[str, str] = field(default_factory=dict)
     override: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
+    overtaken: bool = False
     silent: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
 
@@ -43,6 +47,8 @@ class Stub:
                 return 200, {"schema": self.schemas[int(number)]}
             case "PUT", ["config", subject]:
                 self.levels[subject] = json.loads(body)["compatibility"]
+                if self.overtaken:
+                    return 409, {"error_code": 409, "message": "A rule named 'COMPATIBILITY' already exists."}
                 return 200, {"compatibility": self.levels[subject]}
             case "GET", ["config", subject]:
                 if subject not in self.levels:
