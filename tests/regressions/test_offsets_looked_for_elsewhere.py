@@ -1,6 +1,6 @@
-"""The guard looked for a group's undecided offsets in the wrong partition of __consumer_offsets whenever the hash of the
-group's name was negative, for every other group: instead of telling the operator of a hanging transaction it asked for
-offsets that no broker tells, until it ended with a time-out that explained nothing."""
+"""The guard looked for a group's undecided offsets in the wrong partition of __consumer_offsets whenever the hash of
+the group's name was negative, for every other group: instead of telling the operator of a hanging transaction it asked
+for offsets that no broker tells, until it ended with a time-out that explained nothing."""
 
 from __future__ import annotations
 
