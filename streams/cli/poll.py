@@ -24,8 +24,9 @@ def poll(
 ) -> None:
     """Read what media servers know of people's playing, and report what is new, until SIGTERM or Ctrl-C.
 
-    'playhead source connect' says where a source's server is. Polling twice changes nothing. With --once the exit
-    code is 1 when a source could not be read.
+    'playhead source connect' says where a source's server is; what is connected later is found within 30 s. Each is
+    read at its interval; one that has a push channel (Jellyfin, Audiobookshelf) also as soon as that has news.
+    Polling twice changes nothing. With --once the exit code is 1 when a source could not be read.
 
     Examples:  playhead poll  ·  playhead poll shelf --once  ·  playhead poll --status --json
     """
@@ -134,7 +135,7 @@ def _status(sources: Sequence[str], as_json: bool) -> None:
     if as_json:
         emit_json([asdict(health) for health in found])
         return
-    shown = ("source_id", "succeeded_at", "cause", "failures", "next_at", "swept_at")
+    shown = ("source_id", "succeeded_at", "cause", "failures", "next_at", "swept_at", "channel")
     emit_table(shown, [tuple(asdict(health)[name] or "" for name in shown) for health in found])
 
 

@@ -72,6 +72,11 @@ INVALIDATION_LAG_SECONDS = _histogram("invalidation_lag_seconds", "Row committed
 POLLS = _counter("polls", "Polls of media servers by kind, and what went wrong (or none).", ("kind", "cause"))
 POLL_UNUSABLE = _counter("poll_unusable", "Entries of polled lists that could not be reports.", ("kind",))
 POLL_SECONDS = _histogram("poll_seconds", "Time of one poll of one source.", ("kind",))
+POLL_SOCKETS = _gauge("poll_sockets", "Push channels of media servers that are open.", ("kind",))
+POLL_SOCKETS_ENDED = _counter("poll_sockets_ended", "Push channels that ended or were refused.", ("kind", "cause"))
+POLL_MESSAGES = _counter(
+    "poll_messages", "What push channels said: news, nothing of playing, unknown or unusable.", ("kind", "what")
+)
 CRASHES = _counter("crashes", "Roles that ended unexpectedly and were started again.", ("role",))
 
 

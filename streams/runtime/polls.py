@@ -30,7 +30,10 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How a source's polling fares. ``cause``: class of the last error; times are of the database's clock."""
+    """How a source's polling fares. ``cause``: class of the last error; times are of the database's clock.
+
+    ``channel``: whether its push channel was "open" or "away" at the last poll; None: it has none, or nobody listens.
+    """
 
     source_id: str
     attempted_at: datetime
@@ -39,6 +42,7 @@ class Health:
     cause: str | None
     failures: int
     next_at: datetime | None
+    channel: str | None
 
 
 class PollStore(Protocol):
@@ -60,8 +64,11 @@ class PollStore(Protocol):
         """Whether everything was last read longer ago than that, or never."""
         ...
 
-    async def fared(self, source_id: str, *, cause: str | None, swept: bool, next_in_s: float | None) -> int:
-        """Note how a poll went (``cause`` None: well) and when the next is; returns failures in a row."""
+    async def fared(
+        self, source_id: str, *, cause: str | None, swept: bool, next_in_s: float | None, channel: str | None = None
+    ) -> int:
+        """Note how a poll went (``cause`` None: well), when the next is, and how the push channel was; returns
+        failures in a row."""
         ...
 
     async def put_off(self, source_id: str, next_in_s: float) -> None:
@@ -132,19 +139,30 @@ class PostgresPolls:
 
         return await self._database.run(ask)
 
-    async def fared(self, source_id: str, *, cause: str | None, swept: bool, next_in_s: float | None) -> int:
+    async def fared(
+        self, source_id: str, *, cause: str | None, swept: bool, next_in_s: float | None, channel: str | None = None
+    ) -> int:
         async def work(connection: Connection) -> int:
             cursor = await connection.execute(
                 "INSERT INTO core.poll_health AS h"
-                " (source_id, attempted_at, succeeded_at, swept_at, cause, failures, next_at)"
+                " (source_id, attempted_at, succeeded_at, swept_at, cause, failures, next_at, channel)"
                 " VALUES (%(source)s, now(), CASE WHEN %(ok)s THEN now() END, CASE WHEN %(swept)s THEN now() END,"
-                " %(cause)s, CASE WHEN %(ok)s THEN 0 ELSE 1 END, now() + make_interval(secs => %(next)s))"
+                " %(cause)s, CASE WHEN %(ok)s THEN 0 ELSE 1 END, now() + make_interval(secs => %(next)s),"
+                " %(channel)s)"
                 " ON CONFLICT (source_id) DO UPDATE SET attempted_at = excluded.attempted_at,"
                 " succeeded_at = coalesce(excluded.succeeded_at, h.succeeded_at),"
                 " swept_at = coalesce(excluded.swept_at, h.swept_at), cause = excluded.cause,"
-                " failures = CASE WHEN %(ok)s THEN 0 ELSE h.failures + 1 END, next_at = excluded.next_at"
+                " failures = CASE WHEN %(ok)s THEN 0 ELSE h.failures + 1 END, next_at = excluded.next_at,"
+                " channel = excluded.channel"
                 " RETURNING failures",
-                {"source": source_id, "ok": cause is None, "swept": swept, "cause": cause, "next": next_in_s},
+                {
+                    "source": source_id,
+                    "ok": cause is None,
+                    "swept": swept,
+                    "cause": cause,
+                    "next": next_in_s,
+                    "channel": channel,
+                },
             )
             row = await cursor.fetchone()
             assert row is not None
@@ -165,7 +183,7 @@ class PostgresPolls:
 def list_health(connection: SyncConnection) -> list[Health]:
     """Of every source that was ever polled, by id."""
     rows = connection.execute(
-        "SELECT source_id, attempted_at, succeeded_at, swept_at, cause, failures, next_at"
+        "SELECT source_id, attempted_at, succeeded_at, swept_at, cause, failures, next_at, channel"
         " FROM core.poll_health ORDER BY source_id"
     ).fetchall()
     return [Health(*row) for row in rows]

@@ -162,7 +162,7 @@ class IdentitySettings(_Section):
 
 
 class MetricsSettings(_Section):
-    host: str = Field("127.0.0.1", description="Address of /metrics of agents, project and relay.")
+    host: str = Field("127.0.0.1", description="Address of /metrics of every role but serve.")
     port: int = Field(0, ge=0, le=65535, description="0: a free port, written to the log.")
 
 
@@ -172,6 +172,11 @@ class PlaybackSettings(_Section):
     )
     batch_records_max: int = Field(2_000, ge=1, le=100_000, description="Reports in one transaction.")
     session_timeout_s: float = Field(6.0, ge=1, le=300, description="A silent worker loses its partitions after it.")
+
+
+class PollSettings(_Section):
+    sockets: bool = Field(True, description="Listen to the push channels of servers that have one.")
+    news_every_s: float = Field(1.0, ge=0.1, le=3_600, description="What they say makes a poll so often at most.")
 
 
 class Settings(BaseSettings):
@@ -197,6 +202,7 @@ class Settings(BaseSettings):
     identity: IdentitySettings = IdentitySettings()
     metrics: MetricsSettings = MetricsSettings()
     playback: PlaybackSettings = PlaybackSettings()
+    poll: PollSettings = PollSettings()
 
     @field_validator("state_dir")
     @classmethod

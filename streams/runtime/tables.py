@@ -112,6 +112,7 @@ poll_health = Table(
     Column("cause", Text, nullable=True, comment="class of the last error; null: none"),
     Column("failures", Integer, nullable=False, comment="in a row"),
     Column("next_at", DateTime(timezone=True), nullable=True),
+    Column("channel", Text, nullable=True, comment="push channel at the last poll: open or away; null: none"),
 )
 
 forward_sent = Table(

@@ -1,20 +1,27 @@
 """Audiobookshelf, as the person sees it whose API key or token is used.
 
 Seen on version 2.36: `/api/me` and `/api/me/progress` tell the same progress; ten writers at once leave several rows
-for one item; sessions come newest first, and a page past the end is empty.
+for one item; sessions come newest first, and a page past the end is empty. Its Socket.IO takes an event ``auth`` with
+the token and answers ``init``; ``user_updated`` holds the whole user, token included.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
 
-from streams.upstream.errors import BadAnswer
+from streams.upstream import socketio
+from streams.upstream.errors import BadAnswer, CredentialsRefused, UpstreamAway
 from streams.upstream.http import NotModified, Upstream
+from streams.upstream.socketio import Event
+from streams.upstream.sockets import Socket
 
 Json: TypeAlias = dict[str, Any]
 PAGE: Final = 100
 PAGES_MAX: Final = 1_000
+LOG_IN_S: Final = 20.0
 
 
 def headers(token: str) -> dict[str, str]:
@@ -25,8 +32,9 @@ def headers(token: str) -> dict[str, str]:
 class Audiobookshelf:
     """Every method raises UpstreamError."""
 
-    def __init__(self, upstream: Upstream) -> None:
+    def __init__(self, upstream: Upstream, token: str) -> None:
         self._upstream = upstream
+        self._token = token
 
     async def progress(self) -> list[Json] | NotModified:
         """All progress objects of the person, in no order."""
@@ -48,6 +56,29 @@ class Audiobookshelf:
             yield fresh
             if len(found) < PAGE:
                 return
+
+    @asynccontextmanager
+    async def listen(self) -> AsyncIterator[AsyncIterator[Event]]:
+        """What the server tells the person from now on. Both raise UpstreamError, the events when the connection
+        ends."""
+        async with self._upstream.socket("/socket.io/", socketio.PARAMS) as connection:
+            events = socketio.events(connection)
+            try:
+                async with asyncio.timeout(LOG_IN_S):
+                    await self._log_in(connection, events)
+            except TimeoutError:
+                raise UpstreamAway("the server does not say whether it takes the token") from None
+            yield events
+
+    async def _log_in(self, connection: Socket, events: AsyncIterator[Event]) -> None:
+        async for event in events:
+            match event.name:
+                case socketio.ENTERED:
+                    await connection.send(socketio.event("auth", self._token))
+                case "init":
+                    return
+                case "invalid_token" | "auth_failed":
+                    raise CredentialsRefused("the server takes no such token")
 
 
 def _objects(document: object, name: str) -> list[Json]:

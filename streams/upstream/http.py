@@ -1,4 +1,4 @@
-"""The one way out: HTTP requests to a configured media server and to nowhere else.
+"""The one way out: HTTP requests, and websockets (sockets.py), to a configured media server and to nowhere else.
 
     circuit → same origin? → address resolved and checked, connected to as resolved → deadline
       → status → body counted as it comes → JSON, depth counted first
@@ -14,7 +14,8 @@ import asyncio
 import email.utils
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, Self, TypeAlias
 
 import httpx
@@ -25,6 +26,7 @@ from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.json_text import BadJson, load
 from streams.upstream.errors import BadAnswer, CredentialsRefused, NotAllowed, NotOffered, TooLarge, UpstreamAway
 from streams.upstream.origin import Origin, Resolve, chosen_address, resolve
+from streams.upstream.sockets import Socket, SocketLimits, connected
 
 BODY_BYTES_MAX: Final = 8 * 1024 * 1024
 REDIRECTS_MAX: Final = 3
@@ -42,6 +44,7 @@ class Limits:
     attempts: int = 3
     wait_s: float = 0.5
     rest_s: float = 10.0
+    socket: SocketLimits = field(default_factory=SocketLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,9 @@ class Upstream:
         resolver: Resolve = resolve,
     ) -> None:
         self._origin = origin
+        self._verify_tls = verify_tls
+        self._headers = dict(headers or {})
+        self._resolver = resolver
         self._limits = limits or Limits()
         self._circuit = Circuit("upstream", clock or SystemClock(), rest_s=self._limits.rest_s)
         self._client = httpx.AsyncClient(
@@ -83,7 +89,7 @@ class Upstream:
                 "Accept": "application/json",
                 "Accept-Encoding": "identity",
                 "User-Agent": "playhead",
-                **(headers or {}),
+                **self._headers,
             },
         )
         self._etags: dict[str, str] = {}
@@ -111,6 +117,18 @@ class Upstream:
         answer = await self._ask("POST", path, form=form)
         assert isinstance(answer, Answer)
         return answer
+
+    def socket(self, path: str, params: Pairs = ()) -> AbstractAsyncContextManager[Socket]:
+        """A websocket at ``path``, with the same headers; entering raises UpstreamError. Not tried again here."""
+        return connected(
+            self._origin,
+            path,
+            params,
+            headers=self._headers,
+            verify_tls=self._verify_tls,
+            resolver=self._resolver,
+            limits=self._limits.socket,
+        )
 
     def settle(self) -> None:
         """What was read is taken care of: from now on ``get_changed`` may say NotModified of it."""

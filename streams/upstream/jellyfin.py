@@ -1,24 +1,37 @@
-"""Jellyfin's REST API, with an API key (it sees everybody) or a person's own token.
+"""Jellyfin's REST API and websocket, with an API key (it sees everybody) or a person's own token.
 
 Sessions are in the server's memory and gone after its restart; user data is in its database. The server moves a
 session's PositionTicks on by itself ten seconds after the client's last word, LastPlaybackCheckIn.
+
+The websocket takes the token from the same header. Who is no administrator may not subscribe to sessions: the server
+then ends the connection. A key is nobody, so it hears of no user data. Seen in the server's source, 10.8 to 10.10
+(WebSocketManager, SessionWebSocketListener, SessionInfoWebSocketListener, AuthorizationContext).
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from streams.runtime.json_text import BadJson, load
 from streams.upstream.errors import BadAnswer, NotAllowed, NotOffered
 from streams.upstream.http import Upstream
+from streams.upstream.sockets import Socket
 
 Json: TypeAlias = dict[str, Any]
 PAGE: Final = 200
 PAGES_MAX: Final = 2_000
 _USERS: Final = "/Users"
 _GUID = re.compile(r"[0-9a-f]{32}")
+KEEP_ALIVE_S: Final = 30.0
+"""So often the server is told that somebody listens, unless it wants to hear it more often."""
+_KEEP_ALIVE: Final = '{"MessageType":"KeepAlive"}'
+_SUBSCRIBE: Final = json.dumps({"MessageType": "SessionsStart", "Data": "0,1500"})
 _TYPES: Final = "Movie,Episode,Video,MusicVideo,Audio,AudioBook,Recording,Trailer"
 
 
@@ -35,6 +48,14 @@ class Sessions:
     now_ms: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What the server says by itself. ``kind`` "": it can't be read."""
+
+    kind: str
+    data: Any = None
+
+
 class Jellyfin:
     """Every method raises UpstreamError."""
 
@@ -49,6 +70,15 @@ class Jellyfin:
         except NotOffered:
             found = [(await self._upstream.get(f"{_USERS}/Me")).value]
         return [user["Id"] for user in found if isinstance(user, dict) and isinstance(user.get("Id"), str)]
+
+    async def may_hear_sessions(self) -> bool:
+        """Whether the websocket takes a subscription to sessions: of keys and administrators."""
+        try:
+            me = (await self._upstream.get(f"{_USERS}/Me")).value
+        except (NotOffered, BadAnswer):
+            return True  # a key is nobody
+        policy = me.get("Policy") if isinstance(me, dict) else None
+        return isinstance(policy, dict) and policy.get("IsAdministrator") is True
 
     async def sessions(self) -> Sessions:
         """What devices play now; idle ones have no NowPlayingItem."""
@@ -74,6 +104,15 @@ class Jellyfin:
             raise NotAllowed("no guid")
         answer = await self._upstream.get(f"/UserItems/{item}/UserData", [("userId", user)])
         return answer.value if isinstance(answer.value, dict) else {}
+
+    @asynccontextmanager
+    async def listen(self, *, sessions: bool) -> AsyncIterator[AsyncIterator[Message]]:
+        """What the server says from now on; with ``sessions`` subscribed to what devices do. Both raise UpstreamError,
+        the messages when the connection ends."""
+        async with self._upstream.socket("/socket") as connection:
+            if sessions:
+                await connection.send(_SUBSCRIBE)
+            yield _messages(connection)
 
     async def _items(self, path: str, user: str, params: list[tuple[str, str]]) -> AsyncIterator[Json]:
         """Items of all pages, each once; ends at a page that brings nothing new."""
@@ -101,3 +140,34 @@ class Jellyfin:
                 yield item
             if len(items) < PAGE:
                 return
+
+
+async def _messages(connection: Socket) -> AsyncIterator[Message]:
+    now = asyncio.get_running_loop().time
+    every_s = KEEP_ALIVE_S
+    due = now() + every_s
+    while True:
+        if now() >= due:
+            await connection.send(_KEEP_ALIVE)
+            due = now() + every_s
+        text = await connection.receive(within_s=due - now())
+        if text is None:
+            continue
+        message = _message(text)
+        match message.kind, message.data:
+            case "ForceKeepAlive", int(timeout_s) if timeout_s > 0:
+                every_s = min(max(timeout_s / 2, 1.0), KEEP_ALIVE_S)
+                due = now()
+            case (("ForceKeepAlive" | "KeepAlive"), _):
+                pass
+            case _:
+                yield message
+
+
+def _message(text: str) -> Message:
+    try:
+        value = load(text)
+    except BadJson:
+        return Message("")
+    kind = value.get("MessageType") if isinstance(value, dict) else None
+    return Message(kind, value.get("Data")) if isinstance(kind, str) else Message("")

@@ -7,12 +7,15 @@ User data knows when an item was last *begun* (LastPlayedDate), not when its pos
 a session of its own in which the position is the sequence: within it positions only grow, and an older database that
 is put back, which tells a smaller one for the same time, is late however much was forgotten here. An unticked item is
 not taken over: an older database looks the same, and the webhook tells it. A play without a time is as old as can be.
+
+The websocket says what devices do about every 1.5 s while any does something, mostly the same again: it is news when a
+client has checked in, and of everything when something began or ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from typing import Any, Final
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Any, Final, Literal
 
 from streams.domain.limits import POSITION_MS_MAX
 from streams.ingest.hooks.checks import Refuse, accept, guarded
@@ -20,17 +23,29 @@ from streams.ingest.hooks.fields import Fields
 from streams.ingest.hooks.mediabrowser import CONTAINERS, canonical_guid, media_kind
 from streams.ingest.hooks.result import Ignored, ParsedReport, Result
 from streams.ingest.pollers.lists import Listing, Page, Pages, ServerPoller, usable
+from streams.ingest.pollers.news import EVERYTHING, News
 from streams.ingest.pollers.statements import PLAYING, Playing, Standing, Statement, Stopped
+from streams.runtime import metrics
 from streams.runtime.clock import Clock
 from streams.runtime.polls import Key, Seen
 from streams.upstream.errors import UpstreamError
-from streams.upstream.jellyfin import Jellyfin
+from streams.upstream.jellyfin import Jellyfin, Message
 
 CHECK_IN_MS: Final = 10_000
 """After so long without a word of the client the server moves the position on by itself."""
 LONG_AGO_MS: Final = 946_684_800_000
 """2000-01-01: the oldest time that is believed, for plays that nobody knows the time of."""
+RESUMABLE: Final = "resumable items"
+PLAYED: Final = "played items"
+_USER_DATA: Final = News(frozenset({RESUMABLE, PLAYED}))
+_DEVICES: Final = News(frozenset({PLAYING}))
 _PAGE: Final = 200
+_WORD_CHARS: Final = 100
+_ELSE: Final = (
+    *("ActivityLog", "GeneralCommand", "LibraryChanged", "Package", "Play", "Playstate", "RefreshProgress"),
+    *("RestartRequired", "ScheduledTask", "SeriesTimer", "Server", "SyncPlay", "Timer", "UserDeleted", "UserUpdated"),
+)
+"""How messages begin that tell nothing of playing."""
 
 
 class JellyfinPoller(ServerPoller):
@@ -42,8 +57,8 @@ class JellyfinPoller(ServerPoller):
         del sweep
         return [
             Listing(PLAYING, self._sessions, whole=True),
-            Listing("resumable items", lambda: self._of_everybody(self._server.resumable)),
-            Listing("played items", lambda: self._of_everybody(self._server.played), newest_first=True),
+            Listing(RESUMABLE, lambda: self._of_everybody(self._server.resumable)),
+            Listing(PLAYED, lambda: self._of_everybody(self._server.played), newest_first=True),
         ]
 
     def speaks_for(self, user: str) -> bool:
@@ -57,6 +72,16 @@ class JellyfinPoller(ServerPoller):
             return Stopped(key, data.ticks("PlaybackPositionTicks", "invalid_position") or None)
         except (UpstreamError, Refuse):
             return Stopped(key)
+
+    async def news(self) -> AsyncGenerator[News, None]:
+        heard = Heard()
+        async with self._server.listen(sessions=await self._server.may_hear_sessions()) as messages:
+            yield EVERYTHING
+            async for message in messages:
+                what = heard.hear(message)
+                metrics.POLL_MESSAGES.labels("jellyfin", "news" if isinstance(what, News) else what).inc()
+                if isinstance(what, News):
+                    yield what
 
     async def _sessions(self) -> Pages:
         sessions = await self._server.sessions()
@@ -92,6 +117,46 @@ class JellyfinPoller(ServerPoller):
                 yield Page(tuple(page), unusable)
                 page, unusable = [], 0
         yield Page(tuple(page), unusable)
+
+
+class Heard:
+    """What one connection has said, so far as it takes to know news from the same again."""
+
+    def __init__(self) -> None:
+        self._playing: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def hear(self, message: Message) -> News | Literal["nothing", "unknown", "unusable"]:
+        """What is new in a message, or what else it is."""
+        match message.kind, message.data:
+            case "Sessions", list(entries):
+                before, self._playing = self._playing, _playing_now(entries)
+                if before.keys() != self._playing.keys():
+                    return EVERYTHING
+                return "nothing" if before == self._playing else _DEVICES
+            case "UserDataChanged", _:
+                return _USER_DATA
+            case (("PlaybackStart" | "PlaybackStopped" | "SessionEnded"), _):
+                return EVERYTHING
+            case (("" | "Sessions"), _):
+                return "unusable"
+            case kind, _:
+                return "nothing" if kind.startswith(_ELSE) else "unknown"
+
+
+def _playing_now(entries: list[Any]) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Who plays what where → what the client last said of it."""
+    found: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for entry in entries:
+        session = Fields(entry)
+        item, state = session.child("NowPlayingItem"), session.child("PlayState")
+        if item:
+            key = _words(session, "UserId", "DeviceId") + _words(item, "Id")
+            found[key] = _words(session, "LastPlaybackCheckIn") + _words(state, "IsPaused")
+    return found
+
+
+def _words(fields: Fields, *names: str) -> tuple[str, ...]:
+    return tuple(str(fields.raw(name))[:_WORD_CHARS] for name in names)
 
 
 def _playing(session: Fields, checked_in: int | None, read_at: int) -> Result:

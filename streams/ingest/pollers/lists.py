@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from streams.ingest.hooks.checks import guarded
 from streams.ingest.hooks.fields import Fields
 from streams.ingest.hooks.result import Ignored, Observation, ParsedReport, Rejected, Result
+from streams.ingest.pollers.news import News
 from streams.ingest.pollers.statements import Statement, Stopped
 from streams.runtime.polls import Key, Seen
 
@@ -55,6 +56,13 @@ class ServerPoller(Protocol):
         """What the server kept of something that plays no more: nothing, unless it says where that ended."""
         del seen
         return Stopped(key)
+
+    def news(self) -> AsyncGenerator[News, None] | None:
+        """A connection to the server's push channel: EVERYTHING when it is open, then what changes. None: it has none.
+
+        Ends with an UpstreamError, never otherwise.
+        """
+        return None
 
     def settled(self) -> None:
         """Everything that was read is taken care of: nothing to do where answers have no ETag."""

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from streams.ingest.door import Receipt
 from streams.ingest.hooks import ParsedReport, Rejected
 from streams.ingest.pollers.lists import Listing, ServerPoller
+from streams.ingest.pollers.news import EVERYTHING, News
 from streams.ingest.pollers.statements import PLAYING, EventIds, Playing, Statement, step
 from streams.runtime import logs
 from streams.runtime.polls import Key, PollStore, Seen
@@ -74,8 +75,10 @@ class Poll:
         self._ids = EventIds(hash_key, source_id)
         self._principal = Principal("poll", source_id, frozenset({Scope.REPORT}))
 
-    async def run(self, poller: ServerPoller, *, sweep: bool, say: Say | None = None) -> Polled:
-        """One poll as one account or key. Afterwards all reports are acknowledged.
+    async def run(
+        self, poller: ServerPoller, *, sweep: bool, say: Say | None = None, news: News = EVERYTHING
+    ) -> Polled:
+        """One poll as one account or key, of the lists that ``news`` concerns. Afterwards all reports are acknowledged.
 
         What one list lacks does not keep the others from being read. Raises Unavailable (the log or the database is
         away); errors of the server are in the outcome.
@@ -83,7 +86,7 @@ class Poll:
         polled = Polled()
         try:
             for listing in poller.lists(sweep=sweep):
-                if not await self._list(poller, listing, sweep, polled, say or unheard):
+                if news.concerns(listing.name) and not await self._list(poller, listing, sweep, polled, say or unheard):
                     break
         except BaseException:
             poller.unsettled()

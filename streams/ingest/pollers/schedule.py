@@ -1,4 +1,7 @@
-"""When which source is polled: at its interval with jitter, later after failures, all sources beside each other.
+"""When which source is polled: at its interval with jitter, later after failures, all sources beside each other; and
+at once when its push channel has news, of the lists that are concerned, though not more often than every so often.
+
+After a failure nobody's news makes a poll come sooner, and the next poll is of everything.
 
 A poll that lasts longer than DEADLINE_S is given up. Everything is read anew (a sweep) every SWEEP_S and whenever
 nobody remembers a sweep. Two schedulers at once do no harm: what both read has the same event ids.
@@ -8,12 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final, Self, TypeAlias
 
+from streams.ingest.pollers.listening import Listener, state_of
 from streams.ingest.pollers.lists import ServerPoller
+from streams.ingest.pollers.news import EVERYTHING, Bell, News
 from streams.ingest.pollers.poll import Poll, Polled, Say, TakesReports
 from streams.ingest.pollers.servers import pollers_of
 from streams.runtime import logs, metrics
@@ -30,6 +35,8 @@ BACKOFF_S_MAX: Final = 1_800.0
 LOOK_AGAIN_S: Final = 30.0
 """So often the table of sources is read for new ones and changed credentials."""
 AT_ONCE: Final = 8
+NEWS_EVERY_S: Final = 1.0
+"""News makes a source be polled so often at most."""
 
 _log = logs.get(__name__)
 
@@ -77,19 +84,36 @@ class Source:
     async def __aexit__(self, *exc: object) -> None:
         await self._open.aclose()
 
-    async def poll(self, *, sweep: bool | None = None, say: Say | None = None) -> Result:
+    @property
+    def pollers(self) -> Sequence[ServerPoller]:
+        """None before the first poll."""
+        return self._pollers or ()
+
+    async def poll(
+        self,
+        *,
+        sweep: bool | None = None,
+        say: Say | None = None,
+        news: Mapping[ServerPoller, News] | None = None,
+        due_in_s: float | None = None,
+        channel: str | None = None,
+    ) -> Result:
         """Poll once, all accounts one after another. Errors of the server are in the result.
 
-        ``sweep`` None: when one is due. Raises Unavailable when the log or the database is away.
+        ``sweep`` None: when one is due. ``news``: poll only these pollers and lists, sweeping nothing; then the next
+        poll is ``due_in_s`` from now, as it was. ``channel``: how the push channel is, to be noted. Raises Unavailable
+        when the log or the database is away.
         """
         began = self._clock.monotonic()
         if sweep is None:
-            sweep = await self._store.sweep_is_due(self.entry.source_id, SWEEP_S)
+            sweep = news is None and await self._store.sweep_is_due(self.entry.source_id, SWEEP_S)
         total = Polled()
         try:
             async with asyncio.timeout(DEADLINE_S):
                 for poller in await self._made():
-                    _add(total, await self._poll.run(poller, sweep=sweep, say=say))
+                    if news is None or poller in news:
+                        what = EVERYTHING if news is None else news[poller]
+                        _add(total, await self._poll.run(poller, sweep=sweep, say=say, news=what))
         except TimeoutError:
             total.causes.append("away")
         except UpstreamError as exc:
@@ -98,7 +122,7 @@ class Source:
             total.causes.append("credentials")
         cause = total.causes[0] if total.causes else None
         swept = sweep and cause is None
-        next_in_s = await self._note(cause, swept, total.retry_after_s)
+        next_in_s = await self._note(cause, swept, total.retry_after_s, due_in_s, channel)
         metrics.POLLS.labels(self.entry.kind, cause or "none").inc()
         metrics.POLL_UNUSABLE.labels(self.entry.kind).inc(total.unusable)
         metrics.POLL_SECONDS.labels(self.entry.kind).observe(self._clock.monotonic() - began)
@@ -109,11 +133,13 @@ class Source:
             self._pollers = await self._open.enter_async_context(pollers_of(self.entry, self._clock, self._limits))
         return self._pollers
 
-    async def _note(self, cause: str | None, swept: bool, retry_after_s: float | None) -> float:
+    async def _note(
+        self, cause: str | None, swept: bool, retry_after_s: float | None, due_in_s: float | None, channel: str | None
+    ) -> float:
         name, interval_s = self.entry.source_id, float(self.entry.interval_s)
-        failures = await self._store.fared(name, cause=cause, swept=swept, next_in_s=interval_s)
         # A tenth to either side, so that sources do not march in step.
-        wait_s = interval_s * self._chance(0.9, 1.1)
+        wait_s = interval_s * self._chance(0.9, 1.1) if due_in_s is None else due_in_s
+        failures = await self._store.fared(name, cause=cause, swept=swept, next_in_s=wait_s, channel=channel)
         if failures:
             most = min(BACKOFF_S_MAX, interval_s * 2 ** min(failures, 16))
             wait_s = max(interval_s, self._chance(0, most), retry_after_s or 0.0)
@@ -144,6 +170,9 @@ class Scheduler:
         *,
         on_result: Report | None = None,
         chance: Chance = random.uniform,
+        sockets: bool = True,
+        news_every_s: float = NEWS_EVERY_S,
+        limits: Limits | None = None,
     ) -> None:
         self._upstreams = upstreams
         self._door = door
@@ -152,6 +181,9 @@ class Scheduler:
         self._clock = clock
         self._on_result = on_result
         self._chance = chance
+        self._sockets = sockets
+        self._news_every_s = news_every_s
+        self._limits = limits
         self._places = asyncio.Semaphore(AT_ONCE)
 
     async def run(self, stop: asyncio.Event, source_ids: Sequence[str] = ()) -> None:
@@ -163,8 +195,7 @@ class Scheduler:
                     wanted = set(await self._upstreams.pollable(source_ids))
                 except Unavailable:
                     wanted = set(running)
-                for gone in running.keys() - wanted:
-                    await _cancelled(running.pop(gone))
+                await _cancelled([running.pop(gone) for gone in running.keys() - wanted])
                 for entry in sorted(wanted - running.keys(), key=lambda one: one.source_id):
                     running[entry] = asyncio.create_task(self._go_on(entry))
                 for task in running.values():
@@ -172,30 +203,55 @@ class Scheduler:
                         task.result()  # a bug ends the process
                 await _set_within(stop, LOOK_AGAIN_S)
         finally:
-            for task in running.values():
-                await _cancelled(task)
+            await _cancelled(list(running.values()))
 
     async def _go_on(self, entry: UpstreamEntry) -> None:
-        wait_s = self._chance(0, min(5.0, entry.interval_s))
-        source = Source(entry, self._door, self._store, self._hash_key, self._clock, chance=self._chance)
-        async with source:
+        now = asyncio.get_running_loop().time
+        source = Source(
+            entry, self._door, self._store, self._hash_key, self._clock, limits=self._limits, chance=self._chance
+        )
+        bell = Bell()
+        due = now() + self._chance(0, min(5.0, entry.interval_s))
+        began, well = 0.0, False
+        listening: list[Listener] = []
+        async with source, asyncio.TaskGroup() as listeners:
             while True:
-                await asyncio.sleep(wait_s)
+                if well:
+                    await bell.rung(due - now())
+                    await asyncio.sleep(min(began + self._news_every_s, due) - now())
+                else:
+                    await asyncio.sleep(due - now())
+                began, news = now(), bell.take()
+                in_part = well and began < due
+                if in_part and not news:
+                    continue  # a clock that is early
                 try:
                     async with self._places:
-                        result = await source.poll()
+                        result = await source.poll(
+                            news=news if in_part else None,
+                            due_in_s=due - began if in_part else None,
+                            channel=state_of(listening),
+                        )
                 except Unavailable as exc:
                     _log.warning("a poll waits", source=entry.source_id, error=type(exc).__name__)
-                    wait_s = max(1.0, float(exc.retry_after_s))
+                    well, due = False, now() + max(1.0, float(exc.retry_after_s))
                     continue
                 if self._on_result is not None:
                     self._on_result(result)
-                wait_s = result.next_in_s
+                well = result.cause is None
+                if not (in_part and well):
+                    due = now() + result.next_in_s
+                if well and self._sockets and not listening:
+                    listening = [Listener(entry, poller, bell, self._chance) for poller in source.pollers]
+                    for listener in listening:
+                        listeners.create_task(listener.run())
 
 
-async def _cancelled(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait({task})
+async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
 
 
 async def _set_within(stop: asyncio.Event, seconds: float) -> None:

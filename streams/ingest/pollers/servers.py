@@ -60,7 +60,7 @@ def _poller(kind: str, account: Account, upstream: Upstream, clock: Clock) -> Se
         case "jellyfin":
             return JellyfinPoller(jellyfin.Jellyfin(upstream), clock)
         case "audiobookshelf":
-            return AudiobookshelfPoller(audiobookshelf.Audiobookshelf(upstream), upstream)
+            return AudiobookshelfPoller(audiobookshelf.Audiobookshelf(upstream, account.reveal()), upstream)
         case "plex":
             return PlexPoller(plex.Plex(upstream), clock)
         case "subsonic":

@@ -12,7 +12,7 @@ from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.contract import Contract
 from streams.runtime.failpoints import Failpoint, disarmed
 from streams.runtime.polls import PollStore, PostgresPolls
-from streams.runtime.settings import Settings
+from streams.runtime.settings import PollSettings, Settings
 from streams.runtime.upstreams import PostgresUpstreams, UpstreamEntry, Upstreams
 
 
@@ -23,13 +23,23 @@ class Polling:
     ingest: Ingest
     hash_key: bytes
     clock: Clock
+    settings: PollSettings
 
     def source(self, entry: UpstreamEntry) -> Source:
         """To be polled by hand; enter it."""
         return Source(entry, self.ingest.door, self.store, self.hash_key, self.clock)
 
     def scheduler(self, on_result: Report | None = None) -> Scheduler:
-        return Scheduler(self.upstreams, self.ingest.door, self.store, self.hash_key, self.clock, on_result=on_result)
+        return Scheduler(
+            self.upstreams,
+            self.ingest.door,
+            self.store,
+            self.hash_key,
+            self.clock,
+            on_result=on_result,
+            sockets=self.settings.sockets,
+            news_every_s=self.settings.news_every_s,
+        )
 
 
 @asynccontextmanager
@@ -45,4 +55,5 @@ async def make_polling(
             ingest,
             settings.identity.key(),
             clock,
+            settings.poll,
         )

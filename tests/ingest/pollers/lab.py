@@ -34,6 +34,7 @@ class FakePolls:
     rows: dict[Key, Seen] = field(default_factory=dict)
     health: dict[str, tuple[str | None, int, float | None]] = field(default_factory=dict)
     swept: set[str] = field(default_factory=set)
+    channels: dict[str, str | None] = field(default_factory=dict)
 
     async def seen(self, source_id: str, keys: Collection[Key]) -> Mapping[Key, Seen]:
         self.database.ask()
@@ -55,8 +56,11 @@ class FakePolls:
         self.database.ask()
         return source_id not in self.swept
 
-    async def fared(self, source_id: str, *, cause: str | None, swept: bool, next_in_s: float | None) -> int:
+    async def fared(
+        self, source_id: str, *, cause: str | None, swept: bool, next_in_s: float | None, channel: str | None = None
+    ) -> int:
         self.database.ask()
+        self.channels[source_id] = channel
         _, failures, _ = self.health.get(source_id, (None, 0, None))
         failures = 0 if cause is None else failures + 1
         self.health[source_id] = (cause, failures, next_in_s)

@@ -84,9 +84,14 @@ def test_health_counts_failures_in_a_row_and_remembers_the_last_sweep(door: Sett
     assert health.succeeded_at is not None
     assert health.next_at is not None
     assert health.next_at > health.attempted_at
-    assert (
-        asked(door, lambda database: PostgresPolls(database).fared("music", cause=None, swept=False, next_in_s=1)) == 0
-    )
+    assert health.channel is None
+
+    async def listened(database: Database) -> int:
+        return await PostgresPolls(database).fared("music", cause=None, swept=False, next_in_s=1, channel="open")
+
+    assert asked(door, listened) == 0
+    with psycopg.connect(**door.postgres.conninfo("door")) as connection:
+        assert [health.channel for health in list_health(connection)] == ["open"]
 
 
 def test_a_server_and_its_accounts_are_kept_replaced_and_forgotten(door: Settings) -> None:

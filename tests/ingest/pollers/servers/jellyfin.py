@@ -39,8 +39,13 @@ class FakeJellyfin:
         self.playing: dict[tuple[str, str], Playing] = {}
         self.repeat_pages = False
         self.reverse = False
+        self.requests: list[str] = []
+        self.away = False
+        self.person: str | None = None
+        """Whose token it is, who is no administrator; None: it is a key."""
         self.app = FastAPI()
         self.app.add_api_route("/Users", self._users)
+        self.app.add_api_route("/Users" + "/Me", self._me)
         self.app.add_api_route("/Sessions", self._sessions)
         self.app.add_api_route("/UserItems/Resume", self._resume)
         self.app.add_api_route("/Items", self._played)
@@ -108,7 +113,16 @@ class FakeJellyfin:
     async def _users(self, request: Request) -> Response:
         return self._json(request, [{"Id": user, "Name": f"name of {user}"} for user in (ANA, BEN)])
 
+    async def _me(self, request: Request) -> Response:
+        if self.person is None:
+            return Response(status_code=400)
+        return self._json(request, {"Id": self.person, "Policy": {"IsAdministrator": False}})
+
     async def _sessions(self, request: Request) -> Response:
+        return self._json(request, self.sessions())
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """What devices do now, as it is told by REST and websocket."""
         idle = {"Id": "idle", "UserId": ANA, "DeviceId": "web", "PlayState": {}, "NowPlayingQueue": []}
         nobody = {"Id": "key", "UserId": "0" * 32, "DeviceId": "playhead"}
         found: list[dict[str, Any]] = [idle, nobody]
@@ -133,7 +147,7 @@ class FakeJellyfin:
                     "NowPlayingItem": self._item(playing.item),
                 }
             )
-        return self._json(request, found)
+        return found
 
     async def _resume(self, request: Request, userId: str) -> Response:
         return self._page(request, userId, lambda data: data["PlaybackPositionTicks"] > 0)
@@ -157,6 +171,9 @@ class FakeJellyfin:
         return {"Id": item, "Name": "Film", "Type": "Movie", "RunTimeTicks": self.items[item] * TICKS}
 
     def _json(self, request: Request, content: Any) -> Response:
+        self.requests.append(request.url.path)
+        if self.away:
+            return Response(status_code=503)
         if f'Token="{TOKEN}"' not in request.headers.get("authorization", ""):
             return Response(status_code=401)
         now = email.utils.formatdate(self.clock.now_ms() / 1000, usegmt=True)

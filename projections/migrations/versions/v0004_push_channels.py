@@ -1,0 +1,18 @@
+"""How a polled server's push channel fares."""
+
+from __future__ import annotations
+
+from projections.migrations.script import run_sql
+
+revision = "0004"
+down_revision = "0003"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    run_sql(__file__)
+
+
+def downgrade() -> None:
+    raise NotImplementedError("core tables are never taken back")
