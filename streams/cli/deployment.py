@@ -105,17 +105,9 @@ def roles(settings: Settings, options: Options) -> list[Role]:
         name = "project" if options.projectors == 1 else f"project-{number}"
         found.append(Role(name, [*playhead, "project"], environment))
     found.append(Role("relay", [*playhead, "relay"], environment))
-    if something_to_poll(settings):
-        found.append(Role("poll", [*playhead, "poll"], environment))
+    # Also when no server is connected yet: it looks for those that are connected later.
+    found.append(Role("poll", [*playhead, "poll"], environment))
     return found
-
-
-def something_to_poll(settings: Settings) -> bool:
-    """Whether any source says where its server is. Raises Unavailable when the database does not answer."""
-    from streams.cli.admin import door_connection
-
-    with door_connection(settings) as connection:
-        return connection.execute("SELECT 1 FROM core.source_accounts LIMIT 1").fetchone() is not None
 
 
 def _settings(folder: Path, addresses: Addresses, options: Options) -> Settings:

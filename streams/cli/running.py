@@ -77,7 +77,7 @@ def deployment(
         say("services: Kafka, PostgreSQL" + (", schema registry" if registry else ""))
         addresses = stack.start()
         settings = prepare(folder, addresses, options, say)
-        say("roles: door and read API, agents, projection, relay")
+        say("roles: door and read API, agents, projection, relay, pollers")
         supervisor = Supervisor(
             roles(settings, options),
             logs=folder / "logs",
