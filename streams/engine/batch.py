@@ -18,7 +18,7 @@ from confluent_kafka import Message
 from .changelog import changelog_name
 from .config import NAME, EngineConfig
 from .errors import PermanentError, Refused
-from .overlay import Overlay, Undo
+from .overlay import Overlay, Undo, undo
 from .ports import Headers, Output
 from .position import SOURCE_POSITION, SourcePosition
 from .rows import TableRows
@@ -81,7 +81,8 @@ class Batch:
     """
 
     __slots__ = (
-        "_config", "_counts", "_guard", "_guarding", "_header_head", "_journal", "_offset", "_rows",
+        "_config", "_counts", "_guarded", "_guarding", "_header_head", "_index", "_journal", "_mark", "_offset",
+        "_rows",
         "attempt", "dead", "guarded", "last_dead", "outputs", "overlays", "owner", "partition", "records",
         "since", "state", "topic", "topic_id",
     )  # fmt: skip
@@ -115,9 +116,11 @@ class Batch:
         self.last_dead = ""
         self._config = config
         self._rows = rows
+        # What is guarded, and what there was before: how many outputs, and outputs of this record.
         self._journal: list[Undo] = []
-        self._guard = _Guard(self)
+        self._guarded: Message | None = None
         self._guarding = False
+        self._mark = self._index = 0
         self._offset: int | None = None
         self._counts: dict[int, int] = {}
         self._header_head = f"{topic}/{topic_id}/{partition}/"
@@ -151,7 +154,7 @@ class Batch:
         """Return the position of output ``index`` of ``record``."""
         return SourcePosition(self.topic, self.topic_id, self.partition, _offset(record), index)
 
-    def guard(self, record: Message) -> _Guard:
+    def guard(self, record: Message) -> Batch:
         """Process ``record`` inside ``with``; a permanent error then costs only this record.
 
         On PermanentError (or a type of ``permanent_errors``) its writes and outputs are undone and its
@@ -160,9 +163,37 @@ class Batch:
         """
         if self._guarding:
             raise RuntimeError("guards do not nest")
-        guard = self._guard
-        guard.record = record
-        return guard
+        # Not an object of its own: one that refers to its batch keeps the records of both alive until the next
+        # collection of garbage.
+        self._guarded = record
+        return self
+
+    def __enter__(self) -> None:
+        record = self._guarded
+        if record is None:
+            raise RuntimeError("use `with batch.guard(record)`")
+        offset = self._offset = record.offset()
+        if offset is None:
+            raise ValueError(NOT_CONSUMED)
+        self._guarding = True
+        self._journal.clear()
+        self.guarded += 1
+        self._mark = len(self.outputs)
+        self._index = self._counts.get(offset, 0)
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
+        record, self._guarded = self._guarded, None
+        self._guarding = False
+        if error is None:
+            self._offset = None
+            return False
+        permanent: tuple[type[Exception], ...] = (PermanentError, *self._config.permanent_errors)
+        if not isinstance(error, permanent):
+            return False  # the offset stays known: it says where the agent failed
+        assert record is not None
+        self._bury(record, error)
+        self._offset = None
+        return True
 
     def send(
         self,
@@ -206,17 +237,11 @@ class Batch:
         overlay = self.overlays.get(table.name)
         if overlay is None:
             overlay = self.overlays[table.name] = Overlay(
-                self._rows.table(table.prefix), table.changelog, self._keys(table.prefetch), self._journal
+                self._rows.table(table.prefix), table.changelog, _keys(self.records, table.prefetch), self._journal
             )
         return overlay
 
-    def _keys(self, prefetch: Prefetch | None) -> Iterator[bytes]:
-        for record in self.records:
-            key = prefetch(record) if prefetch is not None else record.key()
-            if key is not None:
-                yield key
-
-    def _bury(self, guard: _Guard, error: Exception) -> None:
+    def _bury(self, record: Message, error: Exception) -> None:
         """Undo the guarded record and put its dead letter into the transaction."""
         port = self._config.dead_letter
         if port is None:
@@ -224,54 +249,20 @@ class Batch:
                 f"{self.at} cannot be processed ({error!r}), and there is nowhere "
                 "to put it: set EngineConfig.dead_letter, or have the agent decide what such a record means"
             ) from error
-        del self.outputs[guard.mark :]
-        for overlay, key, write in reversed(self._journal):
-            overlay.undo(key, write)
-        self._journal.clear()
-        self._counts[guard.offset] = guard.index
+        del self.outputs[self._mark :]
+        undo(self._journal)
+        self._counts[_offset(record)] = self._index
         self.dead.append(self.guarded - 1)
         self.last_dead = f"{self.at}: {error!r}"
-        letter: Output = port.make(guard.record, error, self.attempt, self.position(guard.record, guard.index))
+        letter: Output = port.make(record, error, self.attempt, self.position(record, self._index))
         self.send(letter.topic, letter.value, letter.key, letter.partition, letter.headers)
 
 
-class _Guard:
-    """One a batch: what it guards is set by :meth:`Batch.guard`."""
-
-    __slots__ = ("_batch", "index", "mark", "offset", "record")
-
-    record: Message
-
-    def __init__(self, batch: Batch) -> None:
-        self._batch = batch
-        self.offset = 0
-        self.mark = 0
-        self.index = 0
-
-    def __enter__(self) -> None:
-        batch = self._batch
-        offset = self.record.offset()
-        if offset is None:
-            raise ValueError(NOT_CONSUMED)
-        self.offset = batch._offset = offset
-        batch._guarding = True
-        batch._journal.clear()
-        batch.guarded += 1
-        self.mark = len(batch.outputs)
-        self.index = batch._counts.get(offset, 0)
-
-    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
-        batch = self._batch
-        batch._guarding = False
-        if error is None:
-            batch._offset = None
-            return False
-        permanent: tuple[type[Exception], ...] = (PermanentError, *batch._config.permanent_errors)
-        if not isinstance(error, permanent):
-            return False  # the offset stays known: it says where the agent failed
-        batch._bury(self, error)
-        batch._offset = None
-        return True
+def _keys(records: Sequence[Message], prefetch: Prefetch | None) -> Iterator[bytes]:
+    for record in records:
+        key = prefetch(record) if prefetch is not None else record.key()
+        if key is not None:
+            yield key
 
 
 def _offset(record: Message) -> int:

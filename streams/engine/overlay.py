@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from .changelog import RESERVED
 from .rows import MISSING, Maybe, TableRows, Value
 
-#: (overlay, key, write before): enough to undo one write.
-Undo = tuple["Overlay", bytes, Maybe]
+#: What undoes one write: whose writes, the key, and what was written before.
+Undo = tuple[dict[bytes, Value], bytes, Maybe]
 
 
 class Overlay:
@@ -23,7 +23,8 @@ class Overlay:
     def __init__(self, rows: TableRows, changelog: str, prefetch: Iterable[bytes], journal: list[Undo]) -> None:
         """The first row that is not in memory brings those of all keys in ``prefetch``.
 
-        Every write leaves its undo in ``journal``, whose owner clears it.
+        Every write leaves its undo in ``journal``, whose owner clears it. An undo refers to the writes and not to
+        the overlay: a circle would keep the batch and its records until the next collection of garbage.
         """
         self._rows = rows
         self.prefix = rows.prefix
@@ -43,7 +44,7 @@ class Overlay:
         if key.startswith(RESERVED):
             raise ValueError(f"keys starting with {RESERVED!r} are reserved")
         writes = self.writes
-        self._journal.append((self, key, writes.get(key, MISSING)))
+        self._journal.append((writes, key, writes.get(key, MISSING)))
         writes[key] = value
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -67,9 +68,12 @@ class Overlay:
             if own is not None:
                 yield own_key, own
 
-    def undo(self, key: bytes, write: Maybe) -> None:
-        """Put back what was there before one write."""
-        if write is MISSING:
-            self.writes.pop(key, None)
+
+def undo(journal: list[Undo]) -> None:
+    """Put back what was there when ``journal`` was empty, and empty it."""
+    for writes, key, before in reversed(journal):
+        if before is MISSING:
+            del writes[key]
         else:
-            self.writes[key] = write
+            writes[key] = before
+    journal.clear()

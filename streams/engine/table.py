@@ -29,14 +29,21 @@ class Table(faust.Table):  # type: ignore[misc]
         self._of = name
 
     def _overlay(self) -> Overlay:
+        """Return the view of the batch at hand; the first use in a batch makes it."""
         try:
             batch = current_batch.get()
         except LookupError:
             raise RuntimeError(f"table {self.spec.name!r} used outside of an agent's batch") from None
-        return batch.overlays.get(self._of) or batch.overlay(self.spec)
+        return batch.overlay(self.spec)
+
+    # The two that agents call for every record look for the view themselves: a call less each.
 
     def get(self, key: bytes, default: bytes | None = None) -> bytes | None:
-        value = self._overlay().get(key)
+        try:
+            overlay = current_batch.get().overlays[self._of]
+        except LookupError:
+            overlay = self._overlay()
+        value = overlay.get(key)
         return default if value is None else value
 
     def __getitem__(self, key: bytes) -> bytes:
@@ -48,7 +55,11 @@ class Table(faust.Table):  # type: ignore[misc]
     def __setitem__(self, key: bytes, value: bytes) -> None:
         if value is None:
             raise TypeError("use del to remove a row")
-        self._overlay().set(key, value)
+        try:
+            overlay = current_batch.get().overlays[self._of]
+        except LookupError:
+            overlay = self._overlay()
+        overlay.set(key, value)
 
     def __delitem__(self, key: bytes) -> None:
         """Remove a row. Unlike a dict's, deleting what is not there is fine: it may be a replay."""

@@ -78,6 +78,8 @@ class Transactions:
     def __init__(self, config: EngineConfig, partition: int, make: ProducerFactory = kafka_producer) -> None:
         self._config = config
         self._partition = partition
+        #: The call that runs, or ran last: what a commit that does not return is waiting for.
+        self.step = "nothing yet"
         self._producer = make(config, partition)
 
     def fence(self) -> None:
@@ -176,6 +178,7 @@ class Transactions:
 
     def _call(self, function: Callable[..., T], *arguments: object, what: str) -> T:
         """Call and repeat while the error is retriable, until the operation timeout."""
+        self.step = what
         deadline = time.monotonic() + self._config.operation_timeout
         while True:
             try:
@@ -183,6 +186,7 @@ class Transactions:
             except KafkaException as error:
                 reason: KafkaError = error.args[0]
                 if reason.retriable() and not reason.fatal() and time.monotonic() < deadline:
+                    self.step = f"{what} (last answer: {reason})"
                     time.sleep(0.02)
                     continue
                 raise self._sorted(error, what) from error

@@ -83,7 +83,7 @@ class Consumer(FaustConsumer):  # type: ignore[misc]
         )
         self._watchdog = Watchdog(
             app.config,
-            commits=lambda: list(self.delivery.commits.values()),
+            commits=lambda: dict(self.delivery.commits),
             poll_beat=lambda: self._poller.beat if self._poller is not None and self._poller.running else None,
             units=lambda: list(app.group.units.values()),
             fail=app.fail,

@@ -141,6 +141,12 @@ class Unit:
         return time.monotonic() - began
 
     @property
+    def step(self) -> str:
+        """For people: what a running commit is doing."""
+        transactions = self._transactions
+        return transactions.step if transactions is not None else "closed"
+
+    @property
     def flush_due(self) -> bool:
         """Whether commits have been in memory only for longer than the flush interval."""
         store = self._store

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from .batch import BatchState
+from .batch import Batch, BatchState
 from .config import EngineConfig
 from .errors import Crash, EngineError, Hung
 from .unit import Unit
@@ -26,7 +26,7 @@ class Watchdog:
         self,
         config: EngineConfig,
         *,
-        commits: Callable[[], Iterable[float]],
+        commits: Callable[[], Mapping[Batch, float]],
         poll_beat: Callable[[], float | None],
         units: Callable[[], Iterable[Unit]],
         fail: Callable[[BaseException], None],
@@ -58,8 +58,11 @@ class Watchdog:
     def find(self, now: float) -> EngineError | None:
         """Return what stands still at monotonic time ``now``."""
         config = self._config
-        if any(now - began > config.commit_timeout for began in self._commits()):
-            return Hung(f"a commit does not return in {config.commit_timeout:g} s")
+        for committing, began in self._commits().items():
+            if now - began > config.commit_timeout:
+                steps = [unit.step for unit in self._units() if unit.inflight is committing]
+                where = steps[0] if steps else "its unit was given away"
+                return Hung(f"{committing.at}: a commit does not return in {config.commit_timeout:g} s: {where}")
         beat = self._poll_beat()
         limit = 3 * config.operation_timeout + config.quiesce_timeout + 10
         if beat is not None and now - beat > limit:

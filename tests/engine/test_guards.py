@@ -101,13 +101,20 @@ def test_given_marks_of_several_changelogs_then_the_newest_counts() -> None:
 
 
 def watchdog(folder: Path, **given: Any) -> Watchdog:
-    defaults: dict[str, Any] = {"commits": list, "poll_beat": lambda: None, "units": list}
+    defaults: dict[str, Any] = {"commits": dict, "poll_beat": lambda: None, "units": list}
     return Watchdog(config(folder), fail=lambda _: None, hard_exit=lambda: None, **(defaults | given))
 
 
 def test_pitfall_03_given_a_commit_beyond_its_timeout_then_restart_me(tmp_path: Path) -> None:
-    assert isinstance(watchdog(tmp_path, commits=lambda: [0.0]).find(31.0), Hung)
-    assert watchdog(tmp_path, commits=lambda: [0.0]).find(29.0) is None
+    settings = config(tmp_path)
+    unit = restored_unit(settings, FakeProducer())
+    batch = unit.inflight = make_batch(settings, [record(0)])
+    dog = watchdog(tmp_path, commits=lambda: {batch: 0.0}, units=lambda: [unit])
+    found = dog.find(31.0)
+    assert isinstance(found, Hung)
+    assert "30 s: init_transactions" in str(found), "the call that was made last"
+    assert dog.find(29.0) is None
+    unit.close(0)
 
 
 def test_pitfall_03_given_a_poll_thread_that_stands_still_then_restart_me(tmp_path: Path) -> None:
@@ -131,7 +138,7 @@ def test_pitfall_12_given_a_batch_that_an_agent_never_finishes_then_crash(tmp_pa
 def test_given_a_worker_that_does_not_end_in_time_then_it_is_ended(tmp_path: Path) -> None:
     exits: list[float] = []
     dog = Watchdog(
-        config(tmp_path), commits=lambda: [time.monotonic() - 100], poll_beat=lambda: None, units=list,
+        config(tmp_path), commits=dict, poll_beat=lambda: time.monotonic() - 1000, units=list,
         fail=lambda _: None, hard_exit=lambda: exits.append(0), grace=0.0,
     )  # fmt: skip
     dog.start()

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.engine.changelog import RESERVED
-from streams.engine.overlay import Overlay, Undo
+from streams.engine.overlay import Overlay, Undo, undo
 from streams.engine.rows import TableRows
 from streams.engine.store import Store, StoreState
 
@@ -68,8 +68,7 @@ def test_given_a_journal_then_undoing_it_restores_everything(
     journal.clear()
     for key, value in guarded:
         view.set(key, value)
-    for _, key, write in reversed(journal):
-        view.undo(key, write)
+    undo(journal)
     assert list(view.scan(b"")) == rows
     assert view.writes == writes
     assert [view.get(key) for key, _ in guarded] == [dict(rows).get(key) for key, _ in guarded]
