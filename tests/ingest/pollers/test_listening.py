@@ -236,6 +236,21 @@ def test_a_burst_of_news_is_few_polls_and_the_last_of_it_is_not_lost() -> None:
     scene(play)
 
 
+def test_news_does_not_put_off_what_is_due() -> None:
+    def evenly(low: float, high: float) -> float:
+        return 1.0 if low else 0.01
+
+    async def play(lab: Lab) -> None:
+        async with jellyfin_home(lab, chance=evenly) as (fake, channel, _):
+            before, began = fake.requests.count("/Sessions"), asyncio.get_running_loop().time()
+            while fake.requests.count("/Sessions") < before + 3:
+                await channel.tell_user_data(ANA, FILM)
+                await asyncio.sleep(0.02)
+                assert asyncio.get_running_loop().time() - began < 30
+
+    scene(play)
+
+
 # -- connections that break ---------------------------------------------------------------------------------------
 
 
@@ -277,7 +292,8 @@ def test_a_server_without_a_channel_is_polled_at_its_interval_and_asked_for_one_
             await until(lambda: ended("jellyfin", "not_offered") == before + 1)
             fake.start(ANA, FILM)
             await until(lambda: summary(lab.world.reported()) == [(FILM, "progress", 0)])
-            await until(lambda: len(found.results) >= 20)
+            # Another kind of failure would be tried again after the interval, a second.
+            await until(lambda: len(found.results) >= 20 and found.at[-1] - found.at[0] > 2)
             assert ended("jellyfin", "not_offered") == before + 1
             assert all(result.cause is None for result in found.results)
 
