@@ -4,7 +4,8 @@ A changelog record is the last value of a table key in one transaction, ``None``
 One key per source topic is reserved: it holds the source offset of the same transaction. Group
 offsets expire, a changelog does not, so an app that was away for weeks resumes from here; and as both
 move in one transaction they must agree, which tells a reset group or a lost changelog apart from a
-restart.
+restart. Only the changelog of the first table has it, so it also names those of all tables: one that is
+recreated, and empty, would be taken for a table without rows.
 """
 
 from __future__ import annotations
@@ -20,21 +21,25 @@ POSITIONS = "positions"
 class SourceMark:
     """Everything before ``offset`` of this partition is applied.
 
-    ``partitions`` is the topic's count then: keys would move if it changed.
+    ``partitions`` is the topic's count then: keys would move if it changed. ``changelogs`` are the tables of the app
+    then, by name, each with the topic id of its changelog; nothing is known of them when it is empty.
     """
 
     topic_id: str
     offset: int
     partitions: int
+    changelogs: tuple[tuple[str, str], ...] = ()
 
     def encode(self) -> bytes:
-        return f"{self.topic_id}/{self.offset}/{self.partitions}".encode("ascii")
+        tables = ",".join(f"{table}={topic_id}" for table, topic_id in self.changelogs)
+        return f"{self.topic_id}/{self.offset}/{self.partitions}/{tables}".encode("ascii")
 
     @classmethod
     def decode(cls, value: bytes) -> SourceMark:
         """Raises ValueError when ``value`` is not one."""
-        topic_id, offset, partitions = value.decode("ascii").split("/")
-        return cls(topic_id, int(offset), int(partitions))
+        topic_id, offset, partitions, *more = value.decode("ascii").split("/")
+        tables = [pair.split("=") for text in more for pair in text.split(",") if pair]
+        return cls(topic_id, int(offset), int(partitions), tuple((table, found) for table, found in tables))
 
 
 def changelog_name(group: str, table: str) -> str:

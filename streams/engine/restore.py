@@ -20,7 +20,7 @@ from .errors import Closed, Crash
 from .hanging import wait_decided
 from .logs import Logs, TopicFacts
 from .progress import RestoreProgress
-from .resume import LogRange, rebuild_reason, replay_start, resume_offset
+from .resume import LogRange, check_changelogs, rebuild_reason, replay_start, resume_offset
 from .store import Position, Rows, StoreState
 from .topics import Needed, check_unchanged
 from .unit import Unit
@@ -209,6 +209,12 @@ class Restorer:
                 return
             state = unit.store.state
             assert state is not None
+            check_changelogs(
+                unit.partition,
+                state.sources.values(),
+                unit.changelog_ids(state),
+                trust=self._config.trust_group_offsets,
+            )
             unit.store.load((), replace(state, complete_at=self._config.now()))
             for topic in unit.sources:
                 unit.start_at[topic] = resume_offset(

@@ -6,7 +6,7 @@ with the way out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from .changelog import SourceMark
@@ -59,6 +59,24 @@ def replay_start(topic: str, partition: int, state: StoreState | None, log: LogR
             "copy of the state, or process the source again under a new group."
         )
     return 0
+
+
+def check_changelogs(
+    partition: int, marks: Iterable[SourceMark], changelogs: Mapping[str, str], *, trust: bool = False
+) -> None:
+    """Raise Refused when a table's changelog is another topic than the one its rows went to.
+
+    ``changelogs``: table -> topic id now. A table that is new, or gone, is fine; ``trust`` takes what is there.
+    """
+    for mark in marks:
+        for table, topic_id in mark.changelogs:
+            now = changelogs.get(table, topic_id)
+            if now != topic_id and not trust:
+                raise Refused(
+                    f"table {table!r}[{partition}]: its changelog was recreated: the rows went to topic id {topic_id}, "
+                    f"the topic is now {now}, so they are gone. Restore the topic, or process the sources again under "
+                    "a new group. To go on with what the topic holds now, start once with trust_group_offsets."
+                )
 
 
 def resume_offset(

@@ -26,7 +26,7 @@ from .rows import TableRows, Value
 
 #: Table prefixes are names, so no row begins with NUL.
 STATE_KEY = b"\0state"
-FORMAT = 1
+FORMAT = 2
 #: A file in the directory: do not open it again, it was found damaged while it was in use.
 DAMAGED = "DAMAGED"
 #: What RocksDB says when another process, or this one, has the directory open.
@@ -60,7 +60,7 @@ class StoreState:
                 "format": FORMAT,
                 "complete_at": self.complete_at,
                 "changelogs": {t: [p.topic_id, p.offset] for t, p in self.changelogs.items()},
-                "sources": {t: [m.topic_id, m.offset, m.partitions] for t, m in self.sources.items()},
+                "sources": {topic: mark.encode().decode("ascii") for topic, mark in self.sources.items()},
             }
         ).encode()
 
@@ -74,7 +74,7 @@ class StoreState:
             return cls(
                 complete_at=float(data["complete_at"]),
                 changelogs={t: Position(i, int(o)) for t, (i, o) in data["changelogs"].items()},
-                sources={t: SourceMark(i, int(o), int(n)) for t, (i, o, n) in data["sources"].items()},
+                sources={topic: SourceMark.decode(mark.encode("ascii")) for topic, mark in data["sources"].items()},
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"damaged store state: {error!r}") from error

@@ -74,6 +74,8 @@ class Unit:
         self._cache_bytes = config.cache_bytes if cache_bytes is None else cache_bytes
         self._store: Store | None = None
         self._transactions: Transactions | None = None
+        #: As in every mark; known with the first commit.
+        self._changelog_ids: tuple[tuple[str, str], ...] = ()
 
     @property
     def store(self) -> Store:
@@ -89,6 +91,10 @@ class Unit:
     def marks_topic(self) -> str:
         """The changelog that gets the source offsets: that of the first table by name."""
         return min(self.tables, key=lambda table: table.name).changelog
+
+    def changelog_ids(self, state: StoreState) -> dict[str, str]:
+        """Return the topic id of each table's changelog, by the table's name."""
+        return {table.name: state.changelogs[table.changelog].topic_id for table in self.tables}
 
     def fence(self) -> None:
         """Take the transactional id. Committed offsets and changelog ends may be read after it only."""
@@ -117,7 +123,9 @@ class Unit:
             state = self.store.state
             if state is None:
                 raise Crash(f"unit {self.partition}: commit before restore")
-            mark = SourceMark(batch.topic_id, batch.next_offset, self._partitions)
+            if not self._changelog_ids:
+                self._changelog_ids = tuple(sorted(self.changelog_ids(state).items()))
+            mark = SourceMark(batch.topic_id, batch.next_offset, self._partitions, self._changelog_ids)
             ends = self._transactions.commit(
                 batch.outputs,
                 self._changes(batch, mark),

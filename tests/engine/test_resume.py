@@ -6,7 +6,7 @@ import pytest
 
 from streams.engine import Refused
 from streams.engine.changelog import SourceMark
-from streams.engine.resume import LogRange, rebuild_reason, replay_start, resume_offset
+from streams.engine.resume import LogRange, check_changelogs, rebuild_reason, replay_start, resume_offset
 from streams.engine.store import Position, StoreState
 
 NOW = 1_000_000.0
@@ -87,6 +87,26 @@ def test_invariant_06_given_group_and_changelog_disagree_then_refused(committed:
 def test_invariant_06_given_a_group_offset_and_an_empty_changelog_then_refused() -> None:
     with pytest.raises(Refused, match="the changelog says nothing"):
         resume(40, None)
+
+
+def test_given_a_table_whose_changelog_was_recreated_then_refused_also_without_any_local_state() -> None:
+    marks = [SourceMark("id", 40, 4, (("items", "i1"), ("progress", "p1")))]
+    check_changelogs(3, marks, {"items": "i1", "progress": "p1"})
+    with pytest.raises(Refused, match=r"'progress'\[3\]: its changelog was recreated.*p1.*p2"):
+        check_changelogs(3, marks, {"items": "i1", "progress": "p2"})
+    check_changelogs(3, marks, {"items": "i1", "progress": "p2"}, trust=True)
+
+
+def test_given_tables_that_came_or_went_then_nothing_is_refused() -> None:
+    marks = [SourceMark("id", 40, 4, (("items", "i1"),)), SourceMark("id", 3, 4)]
+    check_changelogs(3, marks, {"progress": "p1"})
+    check_changelogs(3, marks, {"items": "i1", "progress": "p1"})
+
+
+def test_given_a_mark_of_before_it_named_the_changelogs_then_it_is_read() -> None:
+    assert SourceMark.decode(b"id/40/4") == SourceMark("id", 40, 4)
+    named = SourceMark("id", 40, 4, (("items", "i1"), ("progress", "p1")))
+    assert SourceMark.decode(named.encode()) == named
 
 
 @pytest.mark.parametrize("log", [LogRange("id", 41, 100, 100), LogRange("id", 0, 39, 39)])

@@ -16,7 +16,7 @@ from streams.engine.config import EngineConfig
 from streams.engine.errors import Aborted, Closed
 from streams.engine.unit import Unit
 
-from .fakes import TABLE, TOPIC_ID, FakeProducer, config, kafka_error, make_batch, record, restored_unit
+from .fakes import CHANGELOG_ID, TABLE, TOPIC_ID, FakeProducer, config, kafka_error, make_batch, record, restored_unit
 
 
 def prepared(unit: Unit, settings: EngineConfig, *, offset: int = 4) -> Batch:
@@ -40,7 +40,7 @@ def test_invariant_01_given_a_batch_then_outputs_changelog_and_offset_are_in_one
     assert producer.committed == [
         ("out", b"k", b"o"),
         (TABLE.changelog, b"k", b"last"),
-        (TABLE.changelog, source_key("source"), SourceMark(TOPIC_ID, 5, 1).encode()),
+        (TABLE.changelog, source_key("source"), SourceMark(TOPIC_ID, 5, 1, ((TABLE.name, CHANGELOG_ID),)).encode()),
     ]
     assert [(tp.topic, tp.partition, tp.offset) for tp in producer.offsets] == [("source", 0, 5)]
     unit.close(0)

@@ -7,26 +7,37 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewPartitions, NewTopic
 
-from ..case import Act, Case, add
+from ..case import Case, add
 from ..field import Field
 from ..refusals import assert_refused, assert_running_refuse
 
 
-def recreate(role: str, *says: str, settings: dict[str, str] | None = None) -> Act:
-    def refusal(field: Field) -> None:
-        topic = field.cluster.changelogs["progress"] if role == "changelog" else getattr(field.cluster, role)
-        if role in ("a", "b"):
-            assert_running_refuse(field, lambda: _delete(field, topic), "deleted", "changed while running")
-        else:
-            _delete(field, topic)
-        _create(field, topic, settings or {})
-        field.faults[f"{role} recreated"] += 1
-        assert_refused(field, *says)
-        for number in field.workers:
-            field.cluster.wipe(number)
-        assert_refused(field, *says)
+def recreate_source(field: Field) -> None:
+    """Under running workers; then they start on it, with local state and without."""
+    topic = field.cluster.a
+    assert_running_refuse(field, lambda: _delete(field, topic), "deleted", "changed while running")
+    _create(field, topic, {})
+    field.faults["source recreated"] += 1
+    _assert_refused_with_state_and_without(field, "was recreated", "Start under a new group")
 
-    return refusal
+
+def recreate_changelogs(field: Field) -> None:
+    """That of a table whose changelog has no source offsets, then that of the one that has them."""
+    first, *others = sorted(field.cluster.changelogs)
+    for table in (*others, first):
+        topic = field.cluster.changelogs[table]
+        _delete(field, topic)
+        _create(field, topic, {"cleanup.policy": "compact"})
+        field.faults["changelog recreated"] += 1
+        says = "the changelog says nothing" if table == first else f"table {table!r}"
+        _assert_refused_with_state_and_without(field, says)
+
+
+def _assert_refused_with_state_and_without(field: Field, *says: str) -> None:
+    assert_refused(field, *says)
+    for number in field.workers:
+        field.cluster.wipe(number)
+    assert_refused(field, *says)
 
 
 def grow(field: Field) -> None:
@@ -67,8 +78,17 @@ def _create(field: Field, topic: str, settings: dict[str, str]) -> None:
             return False
         return True
 
+    def answered() -> bool:
+        try:
+            field.cluster.ends_of([topic])
+        except KafkaException:
+            field.cluster.ask_anew()
+            return False
+        return True
+
     field.wait(f"{topic} is created again", created, 60)
     field.cluster.ask_anew()
+    field.wait(f"{topic} has ends", answered, 60)
 
 
 _RUN: dict[str, Any] = {"act": lambda field: field.wait_progress(1000)}
@@ -76,15 +96,15 @@ add(
     Case(
         name="source-recreated",
         does="a source topic deleted under running workers and created again",
-        refusal=recreate("a", "was recreated", "Start under a new group"),
+        refusal=recreate_source,
         **_RUN,
     )
 )
 add(
     Case(
         name="changelog-recreated",
-        does="a changelog deleted and created again, empty",
-        refusal=recreate("changelog", "the changelog says nothing", settings={"cleanup.policy": "compact"}),
+        does="changelogs deleted and created again, empty, one after the other",
+        refusal=recreate_changelogs,
         **_RUN,
     )
 )
