@@ -2,8 +2,8 @@
 
     connect ─► ring: what happened meanwhile is unknown ─► ring at news … ─► it ends ─► back-off ─► connect
 
-A connection that breaks is made again after a back-off like that of polls, never sooner than polls would be; one that
-the server refuses is tried every SELDOM_S. Polling goes on at its interval either way, so nothing depends on this.
+A connection that breaks is made again after a back-off like that of polls, no sooner than polls would be; one that the
+server refuses is tried every SELDOM_S. Polling goes on at its interval either way, so nothing depends on this.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Listener:
             held_s = asyncio.get_running_loop().time() - began
             failures = 1 if held_s >= STEADY_S else failures + 1
             metrics.POLL_SOCKETS_ENDED.labels(self._entry.kind, exc.cause).inc()
-            wait_s = self._wait_s(exc, failures)
+            wait_s = wait_after(exc, failures, float(self._entry.interval_s), self._chance)
             _log.warning(
                 "no push channel",
                 source=self._entry.source_id,
@@ -78,13 +78,17 @@ class Listener:
                 open_now.dec()
             self.up = False
 
-    def _wait_s(self, exc: UpstreamError, failures: int) -> float:
-        interval_s = float(self._entry.interval_s)
-        if isinstance(exc, NotOffered | CredentialsRefused | NotAllowed):
-            return max(interval_s, SELDOM_S * self._chance(0.9, 1.1))
-        most = min(BACKOFF_S_MAX, interval_s * 2 ** min(failures, 16))
-        asked_s = exc.retry_after_s if isinstance(exc, UpstreamAway) else None
-        return max(interval_s, self._chance(0, most), asked_s or 0.0)
+
+def wait_after(exc: UpstreamError, failures: int, interval_s: float, chance: Callable[[float, float], float]) -> float:
+    """Seconds until a channel that ended so is tried again; ``failures``: in a row.
+
+    No sooner than the interval of polls, but where that is longer than BACKOFF_S_MAX.
+    """
+    if isinstance(exc, NotOffered | CredentialsRefused | NotAllowed):
+        return SELDOM_S * chance(0.9, 1.1)
+    most = min(BACKOFF_S_MAX, interval_s * 2 ** min(failures, 16))
+    asked_s = exc.retry_after_s if isinstance(exc, UpstreamAway) else None
+    return max(min(interval_s, BACKOFF_S_MAX), chance(0, most), asked_s or 0.0)
 
 
 def state_of(listeners: Sequence[Listener]) -> str | None:
