@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 from aiohttp import WSMsgType, web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from streams.upstream import socketio, sockets
 from streams.upstream.errors import (
@@ -38,7 +45,9 @@ def upstream(url: str, limits: SocketLimits = QUICK) -> Upstream:
 
 
 @asynccontextmanager
-async def talking(talk: Talk, *, autoping: bool = True, autoclose: bool = True) -> AsyncIterator[str]:
+async def talking(
+    talk: Talk, *, autoping: bool = True, autoclose: bool = True, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[str]:
     """The address of a server whose ``/socket`` says what ``talk`` says."""
 
     async def handle(request: web.Request) -> web.WebSocketResponse:
@@ -55,10 +64,31 @@ async def talking(talk: Talk, *, autoping: bool = True, autoclose: bool = True) 
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+        yield f"{'http' if tls is None else 'https'}://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> ssl.SSLContext:
+    """A server's, with a certificate for media.example that nobody vouches for."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "media.example")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("media.example")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    file = tmp_path / "certificate.pem"
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    file.write_bytes(secret + certificate.public_bytes(Encoding.PEM))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(file)
+    return context
 
 
 async def failure_of(client: Upstream) -> UpstreamError:
@@ -68,11 +98,11 @@ async def failure_of(client: Upstream) -> UpstreamError:
     return caught.value
 
 
-def told(talk: Talk, limits: SocketLimits = QUICK, **how: bool) -> UpstreamError:
+def told(talk: Talk, limits: SocketLimits = QUICK, *, autoping: bool = True) -> UpstreamError:
     """How a connection ends whose server says what ``talk`` says, and it is not what anybody wants to hear."""
 
     async def scenario() -> UpstreamError:
-        async with talking(talk, **how) as url:
+        async with talking(talk, autoping=autoping) as url:
             return await asyncio.wait_for(failure_of(upstream(url, limits)), 20)
 
     return asyncio.run(scenario())
@@ -183,6 +213,24 @@ def test_a_name_is_looked_up_once_and_the_connection_goes_to_what_was_checked() 
             async with Upstream(Origin.of(named), resolver=resolver) as client, client.socket("/socket") as connection:
                 assert await connection.receive() == "hello"
         assert looked_up == ["media.example"]
+
+    asyncio.run(scenario())
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused_unless_the_operator_said_so(tls: ssl.SSLContext) -> None:
+    async def resolver(host: str, port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    async def hello(connection: web.WebSocketResponse) -> None:
+        await connection.send_str("hello")
+
+    async def scenario() -> None:
+        async with talking(hello, tls=tls) as url:
+            origin = Origin.of(url.replace("127.0.0.1", "media.example"))
+            assert isinstance(await failure_of(Upstream(origin, resolver=resolver)), UpstreamAway)
+            lenient = Upstream(origin, resolver=resolver, verify_tls=False)
+            async with lenient as client, client.socket("/socket") as connection:
+                assert await connection.receive() == "hello"
 
     asyncio.run(scenario())
 
