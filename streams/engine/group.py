@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from .batch import TableSpec
 from .changelog import POSITIONS
 from .config import EngineConfig
-from .errors import Crash, Refused
+from .errors import Crash, Hung, Refused
 from .hanging import OFFSETS_TOPIC, offsets_partition, wait_decided
 from .logs import Logs, TopicFacts
 from .restore import Restorer
@@ -117,9 +117,7 @@ class Group:
     def fence(self, units: Mapping[int, Unit]) -> None:
         """Take all transactional ids, after this worker's older units of the same numbers are closed."""
         for partition in units:
-            closing = self._closing.pop(partition, None)
-            if closing is not None:
-                closing.result(self.config.operation_timeout)
+            self._wait_closed(partition, self.config.operation_timeout)
         for future in [self.pool.submit(unit.fence) for unit in units.values()]:
             future.result()
 
@@ -153,7 +151,16 @@ class Group:
             self._closing[partition] = self.pool.submit(unit.close, self.config.quiesce_timeout)
         if wait:
             for partition in units:
-                self._closing.pop(partition).result(self.config.quiesce_timeout + self.config.operation_timeout)
+                self._wait_closed(partition, self.config.quiesce_timeout + self.config.operation_timeout)
+
+    def _wait_closed(self, partition: int, timeout: float) -> None:
+        """Return when the last unit of this number that was given away is closed. Raises Hung."""
+        closing = self._closing.pop(partition, None)
+        if closing is not None:
+            try:
+                closing.result(timeout)
+            except TimeoutError:
+                raise Hung(f"unit {partition}, given away before, does not end in {timeout:g} s") from None
 
     def buffered(self) -> int:
         """Records fetched and not delivered."""

@@ -58,11 +58,12 @@ class Watchdog:
     def find(self, now: float) -> EngineError | None:
         """Return what stands still at monotonic time ``now``."""
         config = self._config
-        for committing, began in self._commits().items():
-            if now - began > config.commit_timeout:
-                steps = [unit.step for unit in self._units() if unit.inflight is committing]
-                where = steps[0] if steps else "its unit was given away"
-                return Hung(f"{committing.at}: a commit does not return in {config.commit_timeout:g} s: {where}")
+        commits = self._commits()
+        for unit in self._units():
+            batch = unit.inflight
+            # One of a unit that was given away harms nobody: who is given that number again waits for its end.
+            if batch is not None and now - commits.get(batch, now) > config.commit_timeout:
+                return Hung(f"{batch.at}: a commit does not return in {config.commit_timeout:g} s: {unit.step}")
         beat = self._poll_beat()
         limit = 3 * config.operation_timeout + config.quiesce_timeout + 10
         if beat is not None and now - beat > limit:

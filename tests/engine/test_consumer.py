@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from streams.engine import Crash, NoMetrics, Refused
+from streams.engine import Crash, Hung, NoMetrics, Refused
 from streams.engine import consumer as consumer_module
 from streams.engine.backpressure import should_pause
 from streams.engine.buffer import Buffer
@@ -20,6 +20,7 @@ from streams.engine.consumer import Poller
 from streams.engine.errors import Disagreement
 from streams.engine.group import Group
 from streams.engine.logs import Logs, TopicFacts
+from streams.engine.unit import Unit
 from streams.local.processes import wait_until
 
 from .fakes import TABLE, FakeProducer, config, kafka_error, record
@@ -239,6 +240,16 @@ def test_given_a_unit_restored_while_another_starts_then_it_starts_at_the_next_t
     assert bench.log[-1] == "assign [(0, 5)]"
     assert not bench.poller._start_restored(bench.consumer)
     assert bench.log[-1] == "assign [(0, 5), (1, 9)]"
+
+
+def test_given_a_unit_that_does_not_end_then_nobody_waits_for_it_for_ever(tmp_path: Path) -> None:
+    pool = ThreadPoolExecutor(1)
+    settings = config(tmp_path, operation_timeout=0.05)
+    group = Group(settings, ["a"], [], [], pool, lambda *_: FakeProducer(), lambda _: cast(Logs, FakeLogs(2)))
+    group._closing[0] = Future()
+    with pytest.raises(Hung, match="unit 0, given away before"):
+        group.fence(dict.fromkeys([0], cast(Unit, None)))
+    pool.shutdown()
 
 
 def test_invariant_09_given_topics_not_assigned_together_then_refused(tmp_path: Path) -> None:

@@ -117,6 +117,11 @@ def test_pitfall_03_given_a_commit_beyond_its_timeout_then_restart_me(tmp_path: 
     unit.close(0)
 
 
+def test_given_a_commit_of_a_unit_that_was_given_away_then_the_worker_goes_on(tmp_path: Path) -> None:
+    batch = make_batch(config(tmp_path), [record(0)])
+    assert watchdog(tmp_path, commits=lambda: {batch: 0.0}).find(31.0) is None
+
+
 def test_pitfall_03_given_a_poll_thread_that_stands_still_then_restart_me(tmp_path: Path) -> None:
     assert isinstance(watchdog(tmp_path, poll_beat=lambda: 0.0).find(1000.0), Hung)
     assert watchdog(tmp_path, poll_beat=lambda: 0.0).find(100.0) is None
