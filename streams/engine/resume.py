@@ -117,8 +117,9 @@ def resume_offset(
         said = "nothing" if mark is None else str(mark.offset)
         raise Disagreement(
             f"{where}: the group's offset is {committed}, the changelog says {said}. They move in one "
-            "transaction, so one of them was reset, deleted or belongs to another app. Delete the "
-            "group's offsets to resume from the changelog, or set trust_group_offsets once to take "
+            "transaction, so one of them was reset, deleted, belongs to another app, or a broker that was restarted "
+            "lost its part of a transaction. To resume from the changelog, stop all workers and delete the group's "
+            "offsets (kafka-consumer-groups.sh --delete --group ...), or set trust_group_offsets once to take "
             "the group's word (outputs may repeat or state may miss records)."
         )
     if not log.start <= offset <= log.end:

@@ -43,7 +43,8 @@ class Case:
     properties: Mapping[str, str] = field(default_factory=dict)
     #: Needs three of them.
     replicated: bool = False
-    #: Transactions may be left hanging, as broker restarts do: workers refuse, and the case repairs it and goes on.
+    #: Broker restarts may leave transactions hanging, or lose their offsets: workers refuse, and the case does what
+    #: they say and goes on.
     repairs: bool = False
     #: The group's offsets are deleted on purpose.
     offsets_deleted: bool = False

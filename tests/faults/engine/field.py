@@ -17,6 +17,7 @@ from streams.engine.repair import abort_hanging, active_members
 from streams.engine.topics import Needed
 from streams.local.guard import Guard
 from tests.integration.engine.cluster import Cluster
+from tests.kafka import answered
 
 from .case import KILLED, Case
 from .monitor import Monitor
@@ -30,6 +31,9 @@ START_S = 90.0
 OTHERS_STALL_S = 12.0
 #: What a supervisor answers by starting again. 78 needs an operator.
 AGAIN = frozenset({KILLED, EXIT_CRASH, EXIT_RESTART})
+#: What workers refuse that a broker's restart can do (tests/faults/orphans).
+LOST_OFFSETS = "a broker that was restarted lost its part of a transaction"
+BROKEN = ("hanging transaction: ", LOST_OFFSETS)
 _guard = Guard()
 
 
@@ -223,7 +227,7 @@ class Field:
     def _ended(self, number: int, pid: int, code: int) -> None:
         _guard.forget(pid)
         self.exits.append((number, code))
-        if code == EXIT_REFUSED and self.case.repairs and self.cluster.said_now(number, "hanging transaction: "):
+        if code == EXIT_REFUSED and self.case.repairs and any(self.cluster.said_now(number, why) for why in BROKEN):
             self._hangs.set()
             return
         allowed = self.case.allowed | ({KILLED} if self.case.repairs else set())
@@ -251,7 +255,8 @@ class Field:
             time.sleep(0.1)
 
     def _repair(self) -> None:
-        """What the refusal tells an operator to do. Raises Violation when nothing hangs: it refused in vain."""
+        """What the refusals tell an operator to do. Raises Violation when nothing is wrong: it was refused in vain."""
+        lost = any(self.cluster.said_now(number, LOST_OFFSETS) for number in self.workers)
         with self._lock:
             numbers = sorted(self._kept | set(self.workers))
             self._kept.clear()
@@ -270,7 +275,11 @@ class Field:
 
         self.wait("killed members have left the group", empty, 60)
         aborted = abort_hanging(config, needed).hanging
-        if not aborted:
+        if lost:
+            group = self.cluster.group
+            answered(lambda: self.cluster.admin.delete_consumer_groups([group])[group].result(30))
+            self.faults["group's offsets gone back, deleted"] += 1
+        elif not aborted:
             raise Violation("a worker refused for a hanging transaction, and the repair finds none")
         self.faults["hanging transaction repaired"] += len(aborted)
         for number in self.workers:

@@ -36,7 +36,7 @@ def reset(field: Field) -> None:
     finally:
         consumer.close()
     field.faults["group reset"] += 1
-    assert_refused(field, "the group's offset is 0", "Delete the group's offsets to resume from the changelog")
+    assert_refused(field, "the group's offset is 0", "delete the group's offsets")
     # The way out that the refusal names.
     group = field.cluster.group
     answered(lambda: field.cluster.admin.delete_consumer_groups([group])[group].result(30))
