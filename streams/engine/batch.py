@@ -24,6 +24,8 @@ from .position import SOURCE_POSITION, SourcePosition
 from .rows import TableRows
 
 Prefetch = Callable[[Message], bytes | None]
+#: topic, value, key, partition, the cause's offset and the index among its outputs, headers.
+Pending = tuple[str, bytes | None, bytes | None, int, int, int, Headers]
 #: The arguments of ``Producer.produce``: topic, value, key, partition, no callbacks, the time is now, headers.
 RawOutput = tuple[str, bytes | None, bytes | None, int, None, None, int, list[tuple[str, bytes]]]
 NOT_CONSUMED = "not a consumed record: it has no offset"
@@ -107,7 +109,7 @@ class Batch:
         self.owner = owner
         self.state = BatchState.QUEUED
         self.since = 0.0
-        self.outputs: list[RawOutput] = []
+        self.outputs: list[Pending] = []
         self.overlays: dict[str, Overlay] = {}
         #: How many records were guarded, and which of those (counted from 0) became dead letters.
         self.guarded = 0
@@ -217,20 +219,26 @@ class Batch:
             )
         index = self._counts.get(offset, 0)
         self._counts[offset] = index + 1
-        position = (SOURCE_POSITION, f"{self._header_head}{offset}/{index}".encode())
         self.outputs.append(
             (
                 topic,
                 value,
                 key,
                 ANY_PARTITION if partition is None else partition,
-                None,
-                None,
-                0,
-                [*headers, position] if headers else [position],
+                offset,
+                index,
+                tuple(headers) if headers else (),
             )
         )
         return index
+
+    def raw_outputs(self) -> Iterator[RawOutput]:
+        """Yield what to produce. Headers are made only now: what waits for its commit has left the processor's caches
+        by then, and costs the more to free the more objects it is."""
+        head = self._header_head
+        for topic, value, key, partition, offset, index, headers in self.outputs:
+            position = (SOURCE_POSITION, f"{head}{offset}/{index}".encode())
+            yield topic, value, key, partition, None, None, 0, [*headers, position] if headers else [position]
 
     def overlay(self, table: TableSpec) -> Overlay:
         """Return the view of ``table``; the first call of a batch fetches the rows of all its records."""

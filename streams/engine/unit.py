@@ -127,7 +127,7 @@ class Unit:
                 self._changelog_ids = tuple(sorted(self.changelog_ids(state).items()))
             mark = SourceMark(batch.topic_id, batch.next_offset, self._partitions, self._changelog_ids)
             ends = self._transactions.commit(
-                batch.outputs,
+                batch.raw_outputs(),
                 self._changes(batch, mark),
                 TopicPartition(batch.topic, self.partition, batch.next_offset),
                 self._group,

@@ -18,9 +18,9 @@ def test_given_outputs_then_each_carries_position_and_index_of_its_cause(tmp_pat
         seen.append(message.offset())
         batch.send("out", b"1")
         batch.send("out", b"2", headers=[("h", b"x")])
-    positions = [SourcePosition.from_headers(headers) for *_, headers in batch.outputs]
+    positions = [SourcePosition.from_headers(headers) for *_, headers in batch.raw_outputs()]
     assert positions == [SourcePosition("source", TOPIC_ID, 0, offset, index) for offset in (5, 9) for index in (0, 1)]
-    assert batch.outputs[1][-1][0] == ("h", b"x")
+    assert [*batch.raw_outputs()][1][-1][0] == ("h", b"x")
     assert batch.outputs[0][3] == ANY_PARTITION
     assert seen == [5, 9]
 
@@ -45,7 +45,7 @@ def test_given_a_permanent_error_then_only_that_record_is_undone_and_dead_letter
                 raise PermanentError("bad")
     assert batch.overlay(TABLE).writes == {b"k": b"2"}
     assert [output[0] for output in batch.outputs] == ["out", "dead", "out"]
-    assert SourcePosition.from_headers(batch.outputs[1][-1]) == SourcePosition("source", TOPIC_ID, 0, 1, 0)
+    assert SourcePosition.from_headers([*batch.raw_outputs()][1][-1]) == SourcePosition("source", TOPIC_ID, 0, 1, 0)
     assert batch.dead == [1]
     assert batch.guarded == 3
 
