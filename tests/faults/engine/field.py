@@ -245,14 +245,20 @@ class Field:
         """Poll until it holds. Raises Violation after the deadline, or when a worker ended that never should."""
         deadline = time.monotonic() + timeout * self.patience
         while not holds():
-            if self._hangs.is_set() and threading.current_thread() is threading.main_thread():
-                self._repair()
+            if threading.current_thread() is threading.main_thread() and self.heal():
                 deadline = time.monotonic() + timeout * self.patience
             if self._refused is not None:
                 raise Violation(f"{what}: {self._refused}")
             if time.monotonic() > deadline:
                 raise Violation(f"{what}: not within {timeout * self.patience:.0f} s")
             time.sleep(0.1)
+
+    def heal(self) -> bool:
+        """Do what workers that refused have told, if any did; return whether."""
+        if not self._hangs.is_set():
+            return False
+        self._repair()
+        return True
 
     def _repair(self) -> None:
         """What the refusals tell an operator to do. Raises Violation when nothing is wrong: it was refused in vain."""

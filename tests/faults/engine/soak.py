@@ -14,9 +14,13 @@ from streams.local.kafka_cluster import KafkaNode
 from .case import KILLED, Act, Case
 from .cases import state
 from .cases.brokers import DOWN_S
-from .field import Field
+from .field import Field, Violation
+from .oracle import longest_stall
 
 PERIOD_S = 12.0
+#: A soak in which nothing moves shows nothing. The longest that heals by itself or by an operator's hand: workers find
+#: what hangs (30 s), are all stopped, and the repair waits as long again.
+STALL_S = 150.0
 QUIET = 0.25
 
 
@@ -119,6 +123,7 @@ def soak_case(minutes: float) -> Case:
         waiting: list[Act] = []
         while (left := until - time.monotonic()) > 0:
             began = time.monotonic()
+            field.heal()
             if field.random.random() < QUIET:
                 field.faults["quiet period"] += 1
             elif left > PERIOD_S * 2:
@@ -127,6 +132,10 @@ def soak_case(minutes: float) -> Case:
                     field.random.shuffle(waiting)
                 waiting.pop()(field)
             time.sleep(max(0.0, min(left, PERIOD_S - (time.monotonic() - began))))  # the rhythm of the soak
+        topics, partitions = field.cluster.topics, range(field.cluster.partitions)
+        stall = longest_stall(field.monitor.samples, (topics.a, topics.b), partitions, time.monotonic())
+        if stall > STALL_S * field.patience:
+            raise Violation(f"nothing moved for {stall:.0f} s")
 
     return Case(
         name="soak",
