@@ -55,7 +55,8 @@ class Cluster:
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         self._asker = self._new_asker()
         self.workers: dict[int, subprocess.Popen[bytes]] = {}
-        self.config: dict[str, Any] = {"session_timeout": 6.0, "max_batch": 100}
+        # Stores are written often, so that faults meet them in all states.
+        self.config: dict[str, Any] = {"session_timeout": 6.0, "max_batch": 100, "flush_interval": 5.0}
         self._workloads: dict[int, Workload] = {}
         #: Where in its log the current life of a worker begins.
         self._lives: dict[int, int] = {}
