@@ -117,12 +117,12 @@ class TableRows:
         """Rows in memory that are newer than those on disk."""
         return len(self._dirty)
 
-    def take_dirty(self) -> list[tuple[bytes, Value]]:
-        """Return the rows to write, keys with prefix, in key order, and count them as written."""
+    def take_dirty(self) -> Iterator[tuple[bytes, Value]]:
+        """Return the rows to write, keys with prefix, in key order. From the call on they count as written."""
         dirty, prefix = self._dirty, self.prefix
         self._young.update(dirty)  # before they leave the other place: a reader may look at this moment
         self._dirty = {}
-        return [(prefix + key, dirty[key]) for key in sorted(dirty)]
+        return ((prefix + key, dirty[key]) for key in sorted(dirty))
 
     def grow_old(self) -> None:
         """Forget what was not used since the last time. Nothing may be dirty."""

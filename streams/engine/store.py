@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +168,8 @@ class Store:
         with self._flushing:
             if self._unwritten_since is None or self.state is None or self._failed:
                 return
-            self._write([row for table in self._tables.values() for row in table.take_dirty()], self.state)
+            taken = [table.take_dirty() for table in self._tables.values()]
+            self._write(chain.from_iterable(taken), self.state)
             self._unwritten_since = None
 
     def _write(self, rows: Rows, state: StoreState) -> None:

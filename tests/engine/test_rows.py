@@ -79,8 +79,8 @@ def test_given_a_key_that_changes_in_every_commit_then_it_is_written_once_per_fl
     rows = disk.table(PREFIX)
     for number in range(100):
         rows.put({b"hot": b"%d" % number})
-    assert rows.take_dirty() == [(PREFIX + b"hot", b"99")]
-    assert rows.take_dirty() == []
+    assert [*rows.take_dirty()] == [(PREFIX + b"hot", b"99")]
+    assert [*rows.take_dirty()] == []
 
 
 def test_given_rows_in_memory_then_the_disk_is_not_asked_again() -> None:
