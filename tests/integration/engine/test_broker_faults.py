@@ -3,6 +3,7 @@ cases of the fault programme (tests/faults/engine)."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,8 @@ def test_given_a_broker_that_does_not_answer_a_commit_then_the_worker_asks_to_be
 ) -> None:
     cluster = field(single)
     hang, mark = at_step(cluster, "before_commit", 1.0)
-    cluster.start(hang=hang, config={"commit_timeout": 5.0})
+    # The partitions are the worker's for all that time.
+    cluster.start(hang=hang, config={"commit_timeout": 5.0, "session_timeout": 30.0})
     cluster.wait("a commit is about to run", mark.exists)
     single.nodes[0].freeze()
     try:
@@ -87,3 +89,21 @@ def test_given_a_broker_that_does_not_answer_a_commit_then_the_worker_asks_to_be
     finally:
         single.nodes[0].thaw()
     finish(cluster)
+
+
+def test_given_a_broker_that_does_not_answer_until_the_partitions_are_lost_then_the_worker_goes_on_with_it(
+    single: KafkaCluster, field: Make
+) -> None:
+    cluster = field(single)
+    hang, mark = at_step(cluster, "before_commit", 1.0)
+    # The commit would end the worker later than that.
+    worker = cluster.start(hang=hang, config={"commit_timeout": 20.0})
+    cluster.wait("a commit is about to run", mark.exists)
+    single.nodes[0].freeze()
+    try:
+        cluster.wait("the partitions are lost", lambda: cluster.said(0, "lost partitions"))
+        time.sleep(16)  # the time itself is the fault: the commit is older than its timeout
+    finally:
+        single.nodes[0].thaw()
+    finish(cluster)
+    assert worker.returncode == 0, cluster.epitaph(0)
