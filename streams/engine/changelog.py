@@ -37,9 +37,10 @@ class SourceMark:
     @classmethod
     def decode(cls, value: bytes) -> SourceMark:
         """Raises ValueError when ``value`` is not one."""
-        topic_id, offset, partitions, *more = value.decode("ascii").split("/")
-        tables = [pair.split("=") for text in more for pair in text.split(",") if pair]
-        return cls(topic_id, int(offset), int(partitions), tuple((table, found) for table, found in tables))
+        topic_id, offset, more = value.decode("ascii").split("/", 2)
+        partitions, _, tables = more.partition("/")
+        named = [pair.split("=") for pair in tables.split(",") if pair]
+        return cls(topic_id, int(offset), int(partitions), tuple((table, found) for table, found in named))
 
 
 def changelog_name(group: str, table: str) -> str:

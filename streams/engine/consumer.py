@@ -206,16 +206,14 @@ class Poller:
         topic: str | None = None
         partition: int | None = None
         run: list[Message] = []
-        several = len(self._group.needed.sources) > 1
         for message in messages:
             error = message.error()
             if error is not None:
                 self._judge(error, f"{message.topic()}[{message.partition()}]")
                 continue
             # A fetch brings many records of one partition after each other.
-            at = message.partition()
-            if at != partition or (several and message.topic() != topic):
-                topic, partition = message.topic(), at
+            if message.partition() != partition or message.topic() != topic:
+                topic, partition = message.topic(), message.partition()
                 assert topic is not None
                 assert partition is not None
                 run = found.setdefault((topic, partition), [])

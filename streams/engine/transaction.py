@@ -160,16 +160,9 @@ class Transactions:
             elif offset is not None:
                 ends[topic] = offset + 1
 
-        produce, partition, last = self._producer.produce, self._partition, len(records) - 1
-        for number, (key, value) in enumerate(records):
-            try:
-                if number == last:
-                    produce(topic, value, key, partition, delivered)
-                else:
-                    produce(topic, value, key, partition)
-            except (BufferError, KafkaException) as error:
-                arguments = (topic, value, key, partition, *([delivered] if number == last else []))
-                self._produce_again(arguments, error)
+        partition = self._partition
+        self._produce_all((topic, value, key, partition) for key, value in records[:-1])
+        self._produce_all((topic, value, key, partition, delivered) for key, value in records[-1:])
 
     def _flush(self) -> None:
         deadline = time.monotonic() + self._config.operation_timeout

@@ -74,8 +74,6 @@ class Unit:
         self._cache_bytes = config.cache_bytes if cache_bytes is None else cache_bytes
         self._store: Store | None = None
         self._transactions: Transactions | None = None
-        #: As in every mark; known with the first commit.
-        self._changelog_ids: tuple[tuple[str, str], ...] = ()
 
     @property
     def store(self) -> Store:
@@ -123,9 +121,8 @@ class Unit:
             state = self.store.state
             if state is None:
                 raise Crash(f"unit {self.partition}: commit before restore")
-            if not self._changelog_ids:
-                self._changelog_ids = tuple(sorted(self.changelog_ids(state).items()))
-            mark = SourceMark(batch.topic_id, batch.next_offset, self._partitions, self._changelog_ids)
+            changelogs = tuple(sorted(self.changelog_ids(state).items()))
+            mark = SourceMark(batch.topic_id, batch.next_offset, self._partitions, changelogs)
             ends = self._transactions.commit(
                 batch.raw_outputs(),
                 self._changes(batch, mark),

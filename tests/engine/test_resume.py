@@ -107,6 +107,8 @@ def test_given_a_mark_of_before_it_named_the_changelogs_then_it_is_read() -> Non
     assert SourceMark.decode(b"id/40/4") == SourceMark("id", 40, 4)
     named = SourceMark("id", 40, 4, (("items", "i1"), ("progress", "p1")))
     assert SourceMark.decode(named.encode()) == named
+    with pytest.raises(ValueError, match="unpack"):
+        SourceMark.decode(b"id/40/4/items/i1")
 
 
 @pytest.mark.parametrize("log", [LogRange("id", 41, 100, 100), LogRange("id", 0, 39, 39)])

@@ -9,10 +9,11 @@ server refuses is tried every SELDOM_S. Polling goes on at its interval either w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Final
 
+from streams.ingest.pollers.backoff import BACKOFF_S_MAX, Chance, back_off_s
 from streams.ingest.pollers.lists import ServerPoller
 from streams.ingest.pollers.news import Bell, News
 from streams.runtime import logs, metrics
@@ -20,7 +21,6 @@ from streams.runtime.upstreams import UpstreamEntry
 from streams.upstream.errors import CredentialsRefused, NotAllowed, NotOffered, UpstreamAway, UpstreamError
 
 SELDOM_S: Final = 1_800.0
-BACKOFF_S_MAX: Final = 1_800.0
 STEADY_S: Final = 60.0
 """A connection that held so long was a good one."""
 
@@ -30,9 +30,7 @@ _log = logs.get(__name__)
 class Listener:
     """Of one poller. ``up``: whether its channel is open now; None: the server has none."""
 
-    def __init__(
-        self, entry: UpstreamEntry, poller: ServerPoller, bell: Bell, chance: Callable[[float, float], float]
-    ) -> None:
+    def __init__(self, entry: UpstreamEntry, poller: ServerPoller, bell: Bell, chance: Chance) -> None:
         self._entry = entry
         self._poller = poller
         self._bell = bell
@@ -79,16 +77,15 @@ class Listener:
             self.up = False
 
 
-def wait_after(exc: UpstreamError, failures: int, interval_s: float, chance: Callable[[float, float], float]) -> float:
+def wait_after(exc: UpstreamError, failures: int, interval_s: float, chance: Chance) -> float:
     """Seconds until a channel that ended so is tried again; ``failures``: in a row.
 
     No sooner than the interval of polls, but where that is longer than BACKOFF_S_MAX.
     """
     if isinstance(exc, NotOffered | CredentialsRefused | NotAllowed):
         return SELDOM_S * chance(0.9, 1.1)
-    most = min(BACKOFF_S_MAX, interval_s * 2 ** min(failures, 16))
     asked_s = exc.retry_after_s if isinstance(exc, UpstreamAway) else None
-    return max(min(interval_s, BACKOFF_S_MAX), chance(0, most), asked_s or 0.0)
+    return back_off_s(failures, interval_s, chance, least_s=min(interval_s, BACKOFF_S_MAX), asked_s=asked_s)
 
 
 def state_of(listeners: Sequence[Listener]) -> str | None:

@@ -16,6 +16,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final, Self, TypeAlias
 
+from streams.ingest.pollers.backoff import Chance, back_off_s
 from streams.ingest.pollers.listening import Listener, state_of
 from streams.ingest.pollers.lists import ServerPoller
 from streams.ingest.pollers.news import EVERYTHING, Bell, News
@@ -31,7 +32,6 @@ from streams.upstream.http import Limits
 
 SWEEP_S: Final = 3_600.0
 DEADLINE_S: Final = 1_800.0
-BACKOFF_S_MAX: Final = 1_800.0
 LOOK_AGAIN_S: Final = 30.0
 """So often the table of sources is read for new ones and changed credentials."""
 AT_ONCE: Final = 8
@@ -52,7 +52,6 @@ class Result:
 
 
 Report: TypeAlias = Callable[[Result], None]
-Chance: TypeAlias = Callable[[float, float], float]
 
 
 class Source:
@@ -86,7 +85,7 @@ class Source:
 
     @property
     def pollers(self) -> Sequence[ServerPoller]:
-        """None before the first poll."""
+        """Empty before the first poll."""
         return self._pollers or ()
 
     async def poll(
@@ -141,8 +140,7 @@ class Source:
         wait_s = interval_s * self._chance(0.9, 1.1) if due_in_s is None else due_in_s
         failures = await self._store.fared(name, cause=cause, swept=swept, next_in_s=wait_s, channel=channel)
         if failures:
-            most = min(BACKOFF_S_MAX, interval_s * 2 ** min(failures, 16))
-            wait_s = max(interval_s, self._chance(0, most), retry_after_s or 0.0)
+            wait_s = back_off_s(failures, interval_s, self._chance, least_s=interval_s, asked_s=retry_after_s)
             await self._store.put_off(name, wait_s)
         return wait_s
 

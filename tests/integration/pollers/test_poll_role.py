@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +26,7 @@ from streams.runtime.settings import Settings
 from tests.ingest.pollers.servers.jellyfin import ANA, TOKEN, FakeJellyfin
 from tests.ingest.pollers.servers.pushing import JellyfinSocket, pushing
 from tests.integration.ingest.conftest import Tail
+from tests.integration.projections.world import eventually
 
 pytestmark = pytest.mark.services
 
@@ -78,10 +78,7 @@ def test_a_word_of_the_channel_is_in_the_log_soon_and_sigterm_closes_it(
         tail = Tail(settings.kafka.bootstrap, PLAYBACK_REPORTED.name, f"{topic_prefix}-poll")
         process = subprocess.Popen([*PLAYHEAD, "poll"], stdout=log, stderr=subprocess.STDOUT)
         try:
-            deadline = time.monotonic() + 60
-            while not jellyfin.channel.subscribed:
-                assert time.monotonic() < deadline, (tmp_path / "log").read_text()
-                time.sleep(0.05)
+            eventually(lambda: bool(jellyfin.channel.subscribed), "it listens", 60)
 
             async def begin() -> None:
                 jellyfin.fake.start(ANA, FILM)
@@ -93,19 +90,17 @@ def test_a_word_of_the_channel_is_in_the_log_soon_and_sigterm_closes_it(
             assert isinstance(event, PlaybackReported)
             assert (event.upstream_media, event.kind, event.origin) == (FILM, "progress", "poll")
             with psycopg.connect(**settings.postgres.conninfo("door"), autocommit=True) as connection:
-                while [(one.source_id, one.cause, one.channel) for one in list_health(connection)] != [
-                    ("tv", None, "open")
-                ]:
-                    assert time.monotonic() < deadline + 60
-                    time.sleep(0.05)
+
+                def healths() -> list[tuple[str, str | None, str | None]]:
+                    return [(one.source_id, one.cause, one.channel) for one in list_health(connection)]
+
+                eventually(lambda: healths() == [("tv", None, "open")], "its health says so", 60)
         finally:
             process.send_signal(signal.SIGTERM)
             code = process.wait(30)
             tail.close()
         assert code == 0
-        while jellyfin.channel.open:
-            assert time.monotonic() < deadline + 60
-            time.sleep(0.05)
+        eventually(lambda: not jellyfin.channel.open, "the channel is closed", 60)
         said = (tmp_path / "log").read_text()
         assert TOKEN not in said
         assert "push channel open" in [json.loads(line).get("event") for line in said.splitlines()]
