@@ -7,16 +7,10 @@ module are the contract; a test holds both to each other.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
-
-@dataclass(frozen=True, slots=True)
-class SourcePosition:
-    """The record that caused another: unique for ever, because a recreated topic has another ``topic_id``."""
-
-    topic_id: str
-    partition: int
-    offset: int
-    index: int
+from schemas import library
+from schemas.position import SourcePosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +102,7 @@ class PlaybackDecided:
     device_id: str | None = None
     pending: Pending | None = None
     conflict: Conflict | None = None
+    joined: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,8 +146,26 @@ class DeadLetter:
     failed_at: int
 
 
-Event = PlaybackReported | PlaybackDecided | CacheInvalidated | DeadLetter
+Event = (
+    PlaybackReported
+    | PlaybackDecided
+    | CacheInvalidated
+    | DeadLetter
+    | library.Command
+    | library.Observation
+    | library.Change
+)
 
-EVENTS: dict[str, type[Event]] = {
-    kind.__name__: kind for kind in (PlaybackReported, PlaybackDecided, CacheInvalidated, DeadLetter)
-}
+EVENTS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}
+
+__all__ = [
+    "EVENTS",
+    "CacheInvalidated",
+    "Conflict",
+    "DeadLetter",
+    "Event",
+    "Pending",
+    "PlaybackDecided",
+    "PlaybackReported",
+    "SourcePosition",
+]

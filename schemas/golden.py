@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import base64
 import json
+import types
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
-from schemas.events import EVENTS, Conflict, Event, Pending, SourcePosition
+from schemas.events import EVENTS, Event
 from schemas.limits import LOG_RECORD_BYTES_MAX
 from schemas.versions import WriterSchema, versions
-
-_NESTED = {"cause": SourcePosition, "pending": Pending, "conflict": Conflict}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +79,22 @@ def garbage() -> tuple[Garbage, ...]:
 
 def from_json(event: str, document: dict[str, Any]) -> Event:
     """The event an example's JSON stands for; fields left out have their defaults."""
-    values: dict[str, Any] = {}
-    for name, value in document.items():
-        match value:
-            case {"base64": str() as text}:
-                values[name] = base64.b64decode(text, validate=True)
-            case dict():
-                values[name] = _NESTED[name](**value)
-            case list():
-                values[name] = tuple(value)
-            case _:
-                values[name] = value
-    return EVENTS[event](**values)
+    made: Event = _made(EVENTS[event], document)
+    return made
+
+
+def _made(kind: Any, value: Any) -> Any:
+    """``value`` as an instance of ``kind``, a type of an event's field."""
+    if value is None:
+        return None
+    if isinstance(kind, types.UnionType):
+        return _made(get_args(kind)[0], value)
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return kind(**{name: _made(hints[name], inner) for name, inner in value.items()})  # type: ignore[operator]
+    if get_origin(kind) is tuple:
+        return tuple(_made(get_args(kind)[0], item) for item in value)
+    return base64.b64decode(value["base64"], validate=True) if kind is bytes else value
 
 
 def _sorted(folder: Traversable) -> Iterator[Traversable]:

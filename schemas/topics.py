@@ -27,6 +27,7 @@ class Placement(StrEnum):
     USER = "murmur2(user_ref), the part of the key before ':'"
     KEY = "murmur2(key)"
     INPUT = "the partition of the record that caused it"
+    EVERY = "every partition has a copy"
 
 
 class Cleanup(StrEnum):
@@ -36,10 +37,11 @@ class Cleanup(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic: ``retention_ms`` is FOREVER_MS for history, ``bytes_max`` limits one record batch."""
+    """One topic: ``holds`` names its events, ``retention_ms`` is FOREVER_MS for history, ``bytes_max`` limits one
+    record batch."""
 
     name: str
-    holds: str
+    holds: tuple[str, ...]
     key: str
     placement: Placement
     cleanup: Cleanup
@@ -70,7 +72,7 @@ class Topic:
 
 PLAYBACK_REPORTED = Topic(
     name="playback.reported",
-    holds="PlaybackReported",
+    holds=("PlaybackReported",),
     key="user_ref:media_id",
     placement=Placement.USER,
     cleanup=Cleanup.DELETE,
@@ -82,7 +84,7 @@ PLAYBACK_REPORTED = Topic(
 )
 PLAYBACK_DECIDED = Topic(
     name="playback.decided",
-    holds="PlaybackDecided",
+    holds=("PlaybackDecided",),
     key="user_ref:media_id",
     placement=Placement.USER,
     cleanup=Cleanup.DELETE,
@@ -92,9 +94,72 @@ PLAYBACK_DECIDED = Topic(
     producers=("playback agent",),
     consumers=("playback projection",),
 )
+LIBRARY_COMMANDS = Topic(
+    name="library.commands",
+    holds=(
+        "ScanRequested",
+        "ScanConfirmed",
+        "ScanCancelled",
+        "MetadataRefreshRequested",
+        "ReconcileRequested",
+        "ItemStatusRequested",
+    ),
+    key="source_id",
+    placement=Placement.KEY,
+    cleanup=Cleanup.DELETE,
+    retention_ms=30 * DAY_MS,
+    bytes_max=SOURCE_RECORD_BYTES_MAX,
+    personal_data=False,
+    producers=("serve", "scan", "work"),
+    consumers=("library agent", "task projection"),
+)
+LIBRARY_OBSERVED = Topic(
+    name="library.observed",
+    holds=(
+        "ScanStarted",
+        "ItemObserved",
+        "PathSkipped",
+        "ScanListed",
+        "ScanFailed",
+        "ItemRemovalObserved",
+        "FinalizeContinued",
+    ),
+    key="source_id",
+    placement=Placement.KEY,
+    cleanup=Cleanup.DELETE,
+    retention_ms=30 * DAY_MS,
+    bytes_max=SOURCE_RECORD_BYTES_MAX,
+    personal_data=False,
+    producers=("work", "ingest", "library agent"),
+    consumers=("library agent",),
+)
+LIBRARY_CHANGED = Topic(
+    name="library.changed",
+    holds=("ItemChanged", "MediaAliased", "MediaMerged", "ScanChanged", "SourceHeld"),
+    key="source_id",
+    placement=Placement.KEY,
+    cleanup=Cleanup.DELETE,
+    retention_ms=FOREVER_MS,
+    bytes_max=SOURCE_RECORD_BYTES_MAX,
+    personal_data=False,
+    producers=("library agent",),
+    consumers=("library projection",),
+)
+MEDIA_MERGED = Topic(
+    name="media.merged",
+    holds=("MediaMerged",),
+    key="media_id",
+    placement=Placement.EVERY,
+    cleanup=Cleanup.DELETE,
+    retention_ms=FOREVER_MS,
+    bytes_max=SOURCE_RECORD_BYTES_MAX,
+    personal_data=False,
+    producers=("library agent",),
+    consumers=("playback agent",),
+)
 CACHE_INVALIDATED = Topic(
     name="cache.invalidated",
-    holds="CacheInvalidated",
+    holds=("CacheInvalidated",),
     key="cache key",
     placement=Placement.KEY,
     cleanup=Cleanup.DELETE,
@@ -106,7 +171,7 @@ CACHE_INVALIDATED = Topic(
 )
 IDENTITY_USERS = Topic(
     name="identity.users",
-    holds="user_ref as UTF-8",
+    holds=(),
     key="keyed hash of (source, upstream user)",
     placement=Placement.KEY,
     cleanup=Cleanup.COMPACT,
@@ -118,20 +183,31 @@ IDENTITY_USERS = Topic(
 )
 DEAD_LETTERS = Topic(
     name="dead.letters",
-    holds="DeadLetter",
+    holds=("DeadLetter",),
     key="topic:partition",
     placement=Placement.KEY,
     cleanup=Cleanup.DELETE,
     retention_ms=90 * DAY_MS,
     bytes_max=DEAD_LETTER_BYTES_MAX,
     personal_data=True,
-    producers=("playback agent", "playback projection"),
+    producers=(
+        "playback agent",
+        "library agent",
+        "playback projection",
+        "library projection",
+        "task projection",
+        "work",
+    ),
     consumers=("operators",),
 )
 
 TOPICS: tuple[Topic, ...] = (
     PLAYBACK_REPORTED,
     PLAYBACK_DECIDED,
+    LIBRARY_COMMANDS,
+    LIBRARY_OBSERVED,
+    LIBRARY_CHANGED,
+    MEDIA_MERGED,
     CACHE_INVALIDATED,
     IDENTITY_USERS,
     DEAD_LETTERS,
@@ -139,8 +215,8 @@ TOPICS: tuple[Topic, ...] = (
 
 
 def topic_of(event: str) -> Topic:
-    """The topic that holds records of ``event``. KeyError when there is none."""
+    """The topic that holds records of ``event``, the first when copies lie in another. KeyError when there is none."""
     for topic in TOPICS:
-        if topic.holds == event:
+        if event in topic.holds:
             return topic
     raise KeyError(event)

@@ -19,6 +19,7 @@ from fastavro import parse_schema
 from fastavro.schema import fingerprint as avro_fingerprint
 from fastavro.schema import to_parsing_canonical_form
 
+from schemas.rules import NAMESPACE
 from schemas.topics import topic_of
 
 _FILE = re.compile(r"^(?P<event>[A-Za-z]+)\.v(?P<version>[0-9]+)\.avsc$")
@@ -87,5 +88,7 @@ def by_fingerprint(digest: str) -> WriterSchema | None:
 
 
 def subject_of(event: str) -> str:
-    """The registry subject of an event: ``<topic>-value`` (Confluent's TopicNameStrategy)."""
-    return f"{topic_of(event).name}-value"
+    """The registry subject of an event: ``<topic>-value`` where its topic holds nothing else (Confluent's
+    TopicNameStrategy), else ``<topic>-<full name>`` (TopicRecordNameStrategy)."""
+    topic = topic_of(event)
+    return f"{topic.name}-value" if topic.holds == (event,) else f"{topic.name}-{NAMESPACE}.{event}"

@@ -17,7 +17,7 @@ __all__ = ["WIRE_HEADER_BYTES", "Codec", "CodecUnavailable", "Implementation", "
 
 WIRE_HEADER_BYTES = 5
 _MAGIC = 0
-_BYTES_MAX = {topic.holds: topic.bytes_max for topic in TOPICS}
+_BYTES_MAX = {event: topic.bytes_max for topic in TOPICS for event in topic.holds}
 
 
 def schema_id_of(data: bytes) -> int | None:

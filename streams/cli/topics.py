@@ -67,7 +67,7 @@ def list_(as_json: Json = False) -> None:
         [
             (
                 topic.name,
-                topic.holds,
+                ", ".join(topic.holds) or "no events",
                 topic.key,
                 topic.placement,
                 topic.cleanup,

@@ -105,6 +105,6 @@ def projection(data: bytes) -> str | None:
 CONSUMERS: tuple[Consumer, ...] = (
     Consumer("codec", codec, frozenset(EVENTS), judges=False),
     Consumer("contract", contract, frozenset(EVENTS), judges=False),
-    Consumer("playback agent", agent, frozenset({PLAYBACK_REPORTED.holds})),
-    Consumer("playback projection", projection, frozenset({PLAYBACK_DECIDED.holds})),
+    Consumer("playback agent", agent, frozenset(PLAYBACK_REPORTED.holds)),
+    Consumer("playback projection", projection, frozenset(PLAYBACK_DECIDED.holds)),
 )

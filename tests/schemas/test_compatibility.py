@@ -159,8 +159,27 @@ def test_pinned_ids_differ_and_leave_room_for_a_registrys() -> None:
 PINNED = {
     "CacheInvalidated.v1": 0x4144403D,
     "DeadLetter.v1": 0x78039B83,
+    "FinalizeContinued.v1": 0x6EEA5CCB,
+    "ItemChanged.v1": 0x4E3A0A79,
+    "ItemObserved.v1": 0x41CB87D7,
+    "ItemRemovalObserved.v1": 0x42B7800F,
+    "ItemStatusRequested.v1": 0x422B7BAE,
+    "MediaAliased.v1": 0x71122535,
+    "MediaMerged.v1": 0x41B34339,
+    "MetadataRefreshRequested.v1": 0x76845771,
+    "PathSkipped.v1": 0x5EC62C66,
     "PlaybackDecided.v1": 0x6063954D,
+    "PlaybackDecided.v2": 0x7166D28D,
     "PlaybackReported.v1": 0x42ED9AD6,
+    "ReconcileRequested.v1": 0x7A2F9027,
+    "ScanCancelled.v1": 0x63C3138E,
+    "ScanChanged.v1": 0x5B3E83B6,
+    "ScanConfirmed.v1": 0x7F43DF03,
+    "ScanFailed.v1": 0x643E17D9,
+    "ScanListed.v1": 0x5231B8D8,
+    "ScanRequested.v1": 0x4A325EE6,
+    "ScanStarted.v1": 0x7BB6C541,
+    "SourceHeld.v1": 0x53A25A99,
 }
 
 

@@ -125,9 +125,9 @@ def test_a_dataclass_and_its_newest_schema_agree_field_by_field(name: str) -> No
 
 def test_every_event_has_a_schema_and_one_topic_and_the_other_way_round() -> None:
     assert {schema.event for schema in versions()} == set(EVENTS)
-    assert {topic.holds for topic in TOPICS} >= set(EVENTS)
+    assert {event for topic in TOPICS for event in topic.holds} == set(EVENTS)
     assert len({topic.name for topic in TOPICS}) == len(TOPICS)
     for name in EVENTS:
-        assert topic_of(name).holds == name
+        assert name in topic_of(name).holds
     with pytest.raises(KeyError):
         topic_of("Nothing")
