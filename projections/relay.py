@@ -21,7 +21,6 @@ import xxhash
 from projections.base import Connection
 from projections.database import Writer
 from projections.outbox import CHANNEL
-from projections.producing import Outlet
 from schemas.events import CacheInvalidated
 from schemas.placement import partition_of
 from schemas.topics import CACHE_INVALIDATED
@@ -30,6 +29,7 @@ from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.contract import Contract
 from streams.runtime.errors import Unavailable
 from streams.runtime.failpoints import Failpoint, disarmed
+from streams.runtime.outlet import Outlet
 from streams.runtime.publisher import Record
 from streams.runtime.settings import Settings
 

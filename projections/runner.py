@@ -28,7 +28,6 @@ from projections.decoding import Decoded, Decoder, Poison, place
 from projections.flood import FloodGuard
 from projections.log_guard import LogGuard
 from projections.offsets import Fenced, Offsets, Position
-from projections.producing import Outlet
 from projections.source import LogAnomaly, LogTruncated, Source, newest_of_each
 from streams.runtime import logs, metrics
 from streams.runtime.clock import Clock, SystemClock
@@ -36,6 +35,7 @@ from streams.runtime.contract import Contract
 from streams.runtime.deadletter import announce
 from streams.runtime.errors import Unavailable
 from streams.runtime.failpoints import Failpoint, disarmed
+from streams.runtime.outlet import Outlet
 from streams.runtime.settings import Settings
 
 TAKE_WAIT_S = 0.25

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 REGISTRY = CollectorRegistry()
 
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_SLOW = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 7_200, 21_600)
 
 
 def _counter(name: str, text: str, labels: tuple[str, ...] = ()) -> Counter:
@@ -20,8 +21,8 @@ def _gauge(name: str, text: str, labels: tuple[str, ...] = ()) -> Gauge:
     return Gauge(f"playhead_{name}", text, labels, registry=REGISTRY)
 
 
-def _histogram(name: str, text: str, labels: tuple[str, ...] = ()) -> Histogram:
-    return Histogram(f"playhead_{name}", text, labels, registry=REGISTRY, buckets=_FAST)
+def _histogram(name: str, text: str, labels: tuple[str, ...] = (), *, buckets: tuple[float, ...] = _FAST) -> Histogram:
+    return Histogram(f"playhead_{name}", text, labels, registry=REGISTRY, buckets=buckets)
 
 
 REPORTS_ACCEPTED = _counter(
@@ -76,6 +77,22 @@ POLL_SOCKETS = _gauge("poll_sockets", "Push channels of media servers that are o
 POLL_SOCKETS_ENDED = _counter("poll_sockets_ended", "Push channels that ended or were refused.", ("kind", "cause"))
 POLL_MESSAGES = _counter(
     "poll_messages", "What push channels said: news, nothing of playing, unknown or unusable.", ("kind", "what")
+)
+TASKS_WAITING = _gauge("tasks_waiting", "Tasks that wait for a worker, those put off included.", ("kind",))
+TASKS_RUNNING = _gauge("tasks_running", "Tasks that are under a lease now, of whatever worker.", ("kind",))
+TASKS_DEAD = _gauge("tasks_dead", "Tasks that were given up and not requested again since.", ("kind",))
+TASKS_OLDEST_SECONDS = _gauge(
+    "tasks_oldest_seconds", "How long ago the oldest unfinished task was requested.", ("kind",)
+)
+TASK_ATTEMPTS = _counter("task_attempts", "Attempts at tasks, by how they ended.", ("kind", "outcome"))
+TASK_SECONDS = _histogram("task_seconds", "Time of one attempt at a task.", ("kind",), buckets=_SLOW)
+TASKS_DONE = _counter("tasks_done", "Tasks done, by whether that was within the target time.", ("kind", "in_time"))
+LEASES_EXPIRED = _counter(
+    "leases_expired", "Leases of other workers that had ended when a task was claimed.", ("kind",)
+)
+LEASES_LOST = _counter("leases_lost", "Writes about a task refused: its lease was over.", ("kind",))
+SCHEDULES_FIRED = _counter(
+    "schedules_fired", "Scans requested without a person: by schedule, follow-up or watch.", ("by",)
 )
 CRASHES = _counter("crashes", "Roles that ended unexpectedly and were started again.", ("role",))
 

@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaException
 
-from projections.producing import Outlet
 from streams.engine import EngineConfig, Refused
 from streams.runtime import publisher
+from streams.runtime.outlet import Outlet
 from streams.runtime.settings import KafkaSettings
 
 IN_FLIGHT = "max.in.flight.requests.per.connection"

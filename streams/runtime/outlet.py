@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from schemas.topics import DEAD_LETTER_BYTES_MAX
 from streams.runtime.errors import ConfigurationError, Permanent, Unavailable
-from streams.runtime.publisher import Record
+from streams.runtime.publisher import Acknowledged, Record
 from streams.runtime.settings import KafkaSettings
 
 DELIVERY_TIMEOUT_S = 10.0
@@ -46,29 +46,32 @@ class Outlet:
         }
         self._producer: Producer | None = None
 
-    def publish(self, records: Sequence[Record]) -> None:
-        """Return when all in-sync replicas have every record, in the order given per partition.
+    def publish(self, records: Sequence[Record]) -> list[Acknowledged]:
+        """Return when all in-sync replicas have every record, in the order given per partition; where each is.
 
         Raises Unavailable when any is in doubt (all must be published again), ConfigurationError when Kafka
         denies it, Permanent when a record is over its topic's limit.
         """
         if not records:
-            return
+            return []
         producer = self._producer or Producer(self._config, logger=logging.getLogger("librdkafka.outlet"))
         self._producer = producer
         errors: list[KafkaError] = []
-        left = len(records)
+        places: dict[int, Acknowledged] = {}
 
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            nonlocal left
-            if error is not None:
-                errors.append(error)
-            # "Delivered" without an offset is Kafka's "duplicate": nobody knows where that record is.
-            if error is not None or message.offset() is not None:
-                left -= 1
+        def when_delivered(index: int) -> Callable[[KafkaError | None, Message], None]:
+            def delivered(error: KafkaError | None, message: Message) -> None:
+                offset = message.offset()
+                if error is not None:
+                    errors.append(error)
+                # "Delivered" without an offset is Kafka's "duplicate": nobody knows where that record is.
+                elif offset is not None:
+                    places[index] = Acknowledged(records[index].topic, records[index].partition, offset)
+
+            return delivered
 
         try:
-            for record in records:
+            for index, record in enumerate(records):
                 while True:
                     try:
                         producer.produce(
@@ -77,7 +80,7 @@ class Outlet:
                             key=record.key,
                             partition=record.partition,
                             headers=list(record.headers),
-                            on_delivery=delivered,
+                            on_delivery=when_delivered(index),
                         )
                         break
                     except BufferError:
@@ -86,9 +89,10 @@ class Outlet:
             producer.flush(DELIVERY_TIMEOUT_S + 5.0)
         except KafkaException as exc:
             errors.append(exc.args[0])
-        if errors or left:
+        if errors or len(places) < len(records):
             self.close()
             raise _judged(errors)
+        return [places[index] for index in range(len(records))]
 
     def close(self) -> None:
         """Forget the producer and what it has not delivered: after an error it may be of no use any more."""

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from projections import producing
-from projections.producing import Outlet
+from streams.runtime import outlet as outlet_module
 from streams.runtime.errors import ConfigurationError, Permanent, Unavailable
+from streams.runtime.outlet import Outlet
 from streams.runtime.publisher import Record
 from streams.runtime.settings import KafkaSettings
 
@@ -43,7 +43,7 @@ def outlet(monkeypatch: pytest.MonkeyPatch, outcomes: list[Outcome | None]) -> O
         def purge(self) -> None:
             self.reports.clear()
 
-    monkeypatch.setattr(producing, "Producer", Fake)
+    monkeypatch.setattr(outlet_module, "Producer", Fake)
     return Outlet(KafkaSettings())
 
 
