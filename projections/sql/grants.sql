@@ -2,7 +2,7 @@
 
 REVOKE ALL ON SCHEMA core, model, api FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA core, model, api
-    FROM PUBLIC, playhead_projector, playhead_relay, playhead_reader, playhead_door;
+    FROM PUBLIC, playhead_projector, playhead_relay, playhead_reader, playhead_door, playhead_worker;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA model FROM PUBLIC;
 
 -- door: sources, tokens, users, aliases

@@ -7,6 +7,7 @@ ALTER ROLE playhead_projector NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION 
 ALTER ROLE playhead_relay NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS LOGIN;
 ALTER ROLE playhead_reader NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS LOGIN;
 ALTER ROLE playhead_door NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS LOGIN;
+ALTER ROLE playhead_worker NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS LOGIN;
 
 ALTER ROLE playhead_owner SET search_path = pg_catalog;
 ALTER ROLE playhead_owner SET lock_timeout = '30s';
@@ -34,3 +35,8 @@ ALTER ROLE playhead_door SET search_path = pg_catalog;
 ALTER ROLE playhead_door SET statement_timeout = '5s';
 ALTER ROLE playhead_door SET lock_timeout = '2s';
 ALTER ROLE playhead_door SET idle_in_transaction_session_timeout = '10s';
+
+ALTER ROLE playhead_worker SET search_path = pg_catalog;
+ALTER ROLE playhead_worker SET statement_timeout = '15s';
+ALTER ROLE playhead_worker SET lock_timeout = '2s';
+ALTER ROLE playhead_worker SET idle_in_transaction_session_timeout = '10s';

@@ -35,7 +35,7 @@ _WELL_KNOWN = frozenset(
     {"changeme", "change-me", "password", "password1", "passw0rd", "12345678", "postgres", "playhead", "secret123"}
 )
 
-Role = Literal["owner", "projector", "relay", "reader", "door"]
+Role = Literal["owner", "projector", "relay", "reader", "door", "worker"]
 """PostgreSQL roles: owner migrates, projector writes read models, relay empties the outbox, reader sees views,
 door writes sources, tokens, users and aliases. The login of a role is ``playhead_<role>``."""
 
@@ -112,6 +112,7 @@ class PostgresSettings(_Section):
     relay_password: SecretStr | None = Field(None, description="Of login playhead_relay; used by relay.")
     reader_password: SecretStr | None = Field(None, description="Of login playhead_reader; used by serve.")
     door_password: SecretStr | None = Field(None, description="Of login playhead_door; used by serve, source, token.")
+    worker_password: SecretStr | None = Field(None, description="Of login playhead_worker; used by work.")
 
     def password(self, role: Role) -> str:
         """The password of ``playhead_<role>``. Raises ConfigurationError when it is not set or well known."""

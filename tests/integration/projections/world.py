@@ -39,6 +39,7 @@ PASSWORDS: dict[Role, str] = {
     "relay": "test-relay",
     "reader": "test-reader",
     "door": "test-door",
+    "worker": "test-worker",
 }
 """Roles belong to the whole cluster, so all tests of a run give them the same passwords."""
 
@@ -80,7 +81,7 @@ class World:
             {
                 **self.settings.kafka.client(),
                 "enable.idempotence": True,
-                # As in projections.producing: a new partition could lose acknowledged records.
+                # As in streams.runtime.outlet: a new partition could lose acknowledged records.
                 "max.in.flight.requests.per.connection": 1,
                 "linger.ms": 2,
                 "message.max.bytes": 2_000_000,
