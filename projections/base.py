@@ -68,8 +68,9 @@ class Projection(ABC, Generic[E]):
         """``event`` when it belongs here. Raises Permanent when it and its key or place disagree."""
 
     @abstractmethod
-    def cause(self, event: E) -> SourcePosition:
-        """The record that caused this one; within a partition causes of one topic id only rise."""
+    def cause(self, event: E) -> SourcePosition | None:
+        """The record that caused this one; within a partition causes of one topic id only rise. None: a person or a
+        program did, and the same said twice must mean no more than once."""
 
     def prepare(self, connection: Connection) -> None:
         """Called once for each new connection, outside a transaction."""

@@ -7,8 +7,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
+from projections.base import Projection
 from projections.models.playback import PlaybackProjection
+from projections.models.tasks import TaskProjection
 from projections.relay import Relay
 from projections.runner import Runner
 from streams.runtime import failpoints, logs
@@ -16,7 +19,10 @@ from streams.runtime.contract import Contract
 from streams.runtime.errors import EXIT_CONFIGURATION, EXIT_RESTART, ConfigurationError, Fatal
 from streams.runtime.settings import Settings
 
-PROJECTIONS = {PlaybackProjection.name: PlaybackProjection}
+PROJECTIONS: dict[str, type[Projection[Any]]] = {
+    PlaybackProjection.name: PlaybackProjection,
+    TaskProjection.name: TaskProjection,
+}
 
 _log = logs.get(__name__)
 

@@ -198,10 +198,11 @@ class Runner(Generic[E]):
         for record in decoded.records:
             position = last.get(record.partition) or self._positions[record.partition]
             cause = self._projection.cause(record.event)
-            if position.applied(cause):
+            if cause is not None and position.applied(cause):
                 metrics.REPEATS_DROPPED.labels(self._projection.name).inc()
                 continue
-            last[record.partition] = position.after(position.next_offset, None, [cause])
+            if cause is not None:
+                last[record.partition] = position.after(position.next_offset, None, [cause])
             fresh.append(record)
         moves = []
         for partition, message in sorted(newest_of_each(messages).items()):

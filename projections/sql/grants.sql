@@ -30,3 +30,20 @@ GRANT SELECT, DELETE ON model.outbox TO playhead_relay;
 -- reader: the views
 GRANT USAGE ON SCHEMA api TO playhead_reader;
 GRANT SELECT ON ALL TABLES IN SCHEMA api TO playhead_reader;
+
+-- tasks: the projector says what is wanted, the worker what becomes of it, under leases that only it can take
+GRANT USAGE ON SCHEMA core TO playhead_projector;
+GRANT SELECT, INSERT ON core.tasks TO playhead_projector;
+GRANT UPDATE (log_epoch, wanted_version, done_version, cancelled_version, running_version, payload, correlation_id,
+    requested_at, attempts, next_attempt_at, dead_at) ON core.tasks TO playhead_projector;
+GRANT USAGE ON SCHEMA core TO playhead_worker;
+GRANT SELECT ON core.tasks TO playhead_worker;
+GRANT UPDATE (done_version, running_version, attempts, next_attempt_at, lease_token, lease_until, progress, last_error,
+    last_error_class, finished_at, dead_at) ON core.tasks TO playhead_worker;
+GRANT USAGE ON SEQUENCE core.lease_numbers TO playhead_worker;
+GRANT SELECT, INSERT, UPDATE ON core.schedules TO playhead_worker;
+-- where sources are, and what servers are asked with
+GRANT SELECT ON core.sources, core.source_trees, core.source_upstreams, core.source_accounts TO playhead_worker;
+-- door: sets trees and schedules up, and shows how tasks fare
+GRANT SELECT, INSERT, UPDATE, DELETE ON core.source_trees, core.schedules TO playhead_door;
+GRANT SELECT ON core.tasks TO playhead_door;

@@ -130,3 +130,54 @@ forward_sent = Table(
     Index("forward_sent_by_value", "source_id", "user_ref", "media_id", "value_hash"),
     Index("forward_sent_by_expiry", "expires_at"),
 )
+
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("kind", Text, primary_key=True, comment="scan metadata reconcile"),
+    Column("key", Text, primary_key=True, comment="what it is of: a source, or one item of it"),
+    Column("source_id", Text, nullable=False),
+    Column("log_epoch", Integer, nullable=False, comment="of the versions below"),
+    Column("wanted_version", BigInteger, nullable=False, comment="offset of the newest request"),
+    Column("done_version", BigInteger, nullable=False, server_default=text("-1")),
+    Column("cancelled_version", BigInteger, nullable=False, server_default=text("-1"), comment="and all before it"),
+    Column("running_version", BigInteger, nullable=True, comment="begun last, for a scan its generation"),
+    Column("payload", JSONB, nullable=False, server_default=text("'{}'")),
+    Column("correlation_id", Text, nullable=False, comment="of the newest request"),
+    Column("requested_at", DateTime(timezone=True), nullable=False, comment="since when something is wanted"),
+    Column("attempts", Integer, nullable=False, server_default=text("0"), comment="since it was done last"),
+    Column("next_attempt_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("lease_token", Text, nullable=True, comment="a number that only grows, and a random part"),
+    Column("lease_until", DateTime(timezone=True), nullable=True, comment="by this server's clock"),
+    Column("progress", JSONB, nullable=True, comment="how far the running attempt is; for people"),
+    Column("last_error", Text, nullable=True),
+    Column("last_error_class", Text, nullable=True),
+    Column("finished_at", DateTime(timezone=True), nullable=True),
+    Column("dead_at", DateTime(timezone=True), nullable=True, comment="given up, until it is requested again"),
+    Index("tasks_waiting", "kind", "next_attempt_at", postgresql_where=text("wanted_version > done_version")),
+)
+
+schedules = Table(
+    "schedules",
+    metadata,
+    Column("schedule_id", Text, primary_key=True),
+    Column("source_id", Text, ForeignKey(f"{CORE}.sources.source_id", ondelete="CASCADE"), nullable=False),
+    Column("requested_by", Text, nullable=False, comment="schedule or follow_up"),
+    Column("cron", Text, nullable=True, comment="in UTC; null: once"),
+    Column("jitter_s", Integer, nullable=False, server_default=text("0"), comment="up to so much later"),
+    Column("delay_s", Integer, nullable=True, comment="of a follow-up: how long after the scan before it"),
+    Column("next_at", DateTime(timezone=True), nullable=True, comment="null: not due"),
+    Column("lease_token", Text, nullable=True),
+    Column("lease_until", DateTime(timezone=True), nullable=True),
+    Column("last_at", DateTime(timezone=True), nullable=True),
+    Index("schedules_by_source", "source_id"),
+)
+
+source_trees = Table(
+    "source_trees",
+    metadata,
+    Column("source_id", Text, ForeignKey(f"{CORE}.sources.source_id", ondelete="CASCADE"), primary_key=True),
+    Column("path", LargeBinary, nullable=False, comment="of the root, absolute, as the file system has it"),
+    Column("watch", Boolean, nullable=False, server_default=text("true")),
+    Column("follow_symlinks", Boolean, nullable=False, server_default=text("false")),
+)

@@ -14,18 +14,20 @@ from confluent_kafka import Message
 
 from projections.decoding import Decoder
 from projections.models.playback import PlaybackProjection
+from projections.models.tasks import TaskProjection, meaning
 from projections.offsets import Position
 from schemas.codec import Codec
 from schemas.errors import ContractError
 from schemas.events import EVENTS
 from schemas.ids import SchemaIds
 from schemas.placement import partition_of
-from schemas.topics import PLAYBACK_DECIDED, PLAYBACK_REPORTED, Topic
+from schemas.topics import LIBRARY_COMMANDS, PLAYBACK_DECIDED, PLAYBACK_REPORTED, Topic
 from streams.agents import playback
 from streams.domain.playback import decide
 from streams.domain.policy import PLAYTHROUGH
 from streams.domain.words import Verdict
 from streams.runtime.clock import FakeClock
+from streams.runtime.commands import command_partition
 from streams.runtime.contract import Contract
 from streams.runtime.deadletter import CauseClass
 from streams.runtime.errors import Permanent
@@ -102,9 +104,28 @@ def projection(data: bytes) -> str | None:
     return decoded.poison[0].error.cause if decoded.poison else None
 
 
+def tasks(data: bytes) -> str | None:
+    """One command through the task projection's decoder, and what it means."""
+    key, partition = b"s", 0
+    try:
+        event: Any = CODEC.decode(data)
+        key, partition = event.source_id.encode(), command_partition(event.source_id)
+    except ContractError:
+        pass
+    message: Message[Any, Any] = Message(
+        topic=LIBRARY_COMMANDS.name, partition=partition, offset=5, key=key, value=data, timestamp=(2, LOGGED_AT)
+    )
+    positions = {number: Position(number, "topic-id") for number in range(LIBRARY_COMMANDS.partitions)}
+    decoded = Decoder(TaskProjection(), CONTRACT, FakeClock()).decode([message], positions)
+    for record in decoded.records:
+        meaning(record.event, record.offset)
+    return decoded.poison[0].error.cause if decoded.poison else None
+
+
 CONSUMERS: tuple[Consumer, ...] = (
     Consumer("codec", codec, frozenset(EVENTS), judges=False),
     Consumer("contract", contract, frozenset(EVENTS), judges=False),
     Consumer("playback agent", agent, frozenset(PLAYBACK_REPORTED.holds)),
     Consumer("playback projection", projection, frozenset(PLAYBACK_DECIDED.holds)),
+    Consumer("task projection", tasks, frozenset(LIBRARY_COMMANDS.holds)),
 )
