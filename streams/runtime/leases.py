@@ -141,7 +141,8 @@ class Lease:
         self._version = task.version
         self._stop = threading.Event()
         self._stopping: Callable[[], bool] = lambda: False
-        self._lost = False
+        self.lost = False
+        """Whether a renewal was refused."""
         # Ours for sure until then, as far as this machine's clock goes on: it can only end waiting earlier.
         self._held_until = claimed_at + tasks.ttl_s
         self._thread = threading.Thread(target=self._keep, name=f"lease-{task.kind}", daemon=True)
@@ -170,7 +171,7 @@ class Lease:
         """
         if self._stopping():
             raise LeaseLost("this worker is to end")
-        if self._lost:
+        if self.lost:
             raise LeaseLost(f"the lease of {self.task.kind} {self.task.key} is over")
         row = self._patiently(sql.CHECK, version=self.task.version)
         if row is not None and row[0]:
@@ -225,7 +226,7 @@ class Lease:
                 pause_s = _RETRY_S
                 continue
             except LeaseLost as exc:
-                self._lost = True
+                self.lost = True
                 if not self._stop.is_set():
                     _log.warning("a lease was lost", kind=self.task.kind, key=self.task.key, reason=str(exc))
                 return
