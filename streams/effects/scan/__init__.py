@@ -1,0 +1,1 @@
+"""Scans: what a source holds, told to the log."""
