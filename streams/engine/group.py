@@ -42,7 +42,10 @@ class Group:
         make_producer: ProducerFactory = kafka_producer,
         make_logs: Callable[[EngineConfig], Logs] = Logs,
     ) -> None:
-        """Raises Refused when the app reads nothing or two of its topics are one."""
+        """Raises Refused when the app reads nothing or two of its topics are one.
+
+        A source may be an output as well: an agent that goes on with long work by a word to itself.
+        """
         if not sources:
             raise Refused("the app has no agent: nothing to consume")
         self.config = config
@@ -52,8 +55,8 @@ class Group:
             tuple(sorted(table.changelog for table in self.tables)),
             tuple(sorted(set(outputs))),
         )
-        if len(set(self.needed.all())) != len(self.needed.all()):
-            raise Refused(f"a topic has two roles: {sorted(self.needed.all())}")
+        if taken := {*self.needed.sources, *self.needed.outputs} & set(self.needed.changelogs):
+            raise Refused(f"a topic has two roles: {sorted(taken)}")
         self.units: dict[int, Unit] = {}
         self.pool = pool
         self._make_producer = make_producer

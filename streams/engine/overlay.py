@@ -47,11 +47,17 @@ class Overlay:
         self._journal.append((writes, key, writes.get(key, MISSING)))
         writes[key] = value
 
-    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value) in key order; writes made after the first step are not seen."""
-        mine = sorted(item for item in self.writes.items() if item[0].startswith(prefix))
+    def load(self, keys: Iterable[bytes]) -> None:
+        """Bring committed rows into memory, with one read for all that are not there."""
+        self._rows.load(keys)
+
+    def scan(self, prefix: bytes, after: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value) in key order, from behind ``after``; writes made after the first step are not seen."""
+        mine = sorted(
+            item for item in self.writes.items() if item[0].startswith(prefix) and (after is None or item[0] > after)
+        )
         at = 0
-        for key, value in self._rows.scan(prefix):
+        for key, value in self._rows.scan(prefix, after):
             while at < len(mine) and mine[at][0] < key:
                 own_key, own = mine[at]
                 at += 1

@@ -38,8 +38,8 @@ class Disk(Protocol):
     def get_many(self, keys: list[bytes]) -> list[Value]:
         """Return the values in the order of ``keys``."""
 
-    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield rows whose key starts with ``prefix``, in key order, as of the call."""
+    def scan(self, prefix: bytes, after: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Yield rows whose key starts with ``prefix``, in key order, from behind ``after``, as of the call."""
 
     def flush(self) -> None:
         """Write what is dirty in memory, of all tables."""
@@ -129,10 +129,10 @@ class TableRows:
         assert not self._dirty
         self._old, self._young = self._young, {}
 
-    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value) in key order. Flushes first: the order is the disk's."""
+    def scan(self, prefix: bytes, after: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (key, value) in key order, from behind ``after``. Flushes first: the order is the disk's."""
         if self._dirty:
             self._disk.flush()
         cut = len(self.prefix)
-        for stored, value in self._disk.scan(self.prefix + prefix):
+        for stored, value in self._disk.scan(self.prefix + prefix, None if after is None else self.prefix + after):
             yield stored[cut:], value

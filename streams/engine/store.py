@@ -195,9 +195,10 @@ class Store:
             raise self._unusable(error) from error
         return values
 
-    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield rows on disk whose key starts with ``prefix``, in key order, as of the call."""
-        rows: Iterator[tuple[bytes, bytes]] = self._db.items(from_key=prefix)
+    def scan(self, prefix: bytes, after: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Yield rows on disk whose key starts with ``prefix``, in key order, from behind ``after``, as of the call."""
+        start = prefix if after is None else max(prefix, after + b"\0")
+        rows: Iterator[tuple[bytes, bytes]] = self._db.items(from_key=start)
         while True:
             try:
                 key, value = next(rows)

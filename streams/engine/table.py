@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from typing import Any, NoReturn
 
@@ -68,15 +68,22 @@ class Table(faust.Table):  # type: ignore[misc]
     def __contains__(self, key: object) -> bool:
         return isinstance(key, bytes) and self._overlay().get(key) is not None
 
-    def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Yield this partition's rows whose key starts with ``prefix``, in key order, own writes included."""
-        return self._overlay().scan(prefix)
+    def scan(self, prefix: bytes = b"", after: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Yield this partition's rows whose key starts with ``prefix``, in key order, own writes included.
+
+        ``after``: only those whose key comes after it, so that long work can stop and go on.
+        """
+        return self._overlay().scan(prefix, after)
+
+    def load(self, keys: Iterable[bytes]) -> None:
+        """Bring rows that will be asked for into memory, with one read for all that are not there."""
+        self._overlay().load(keys)
 
     def __bool__(self) -> bool:
         return True
 
     def _unsupported(self, *_: Any, **__: Any) -> NoReturn:
-        raise NotImplementedError("tables offer get, [], del, in and scan; see streams/engine/README.md")
+        raise NotImplementedError("tables offer get, [], del, in, scan and load; see streams/engine/README.md")
 
     __iter__ = __len__ = keys = values = items = _unsupported
     clear = update = pop = popitem = setdefault = _unsupported

@@ -23,14 +23,14 @@ CHANGELOG_CONFIG = {"cleanup.policy": "compact"}
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """Topic names by role. ``outputs`` are those the agents declared."""
+    """Topic names by role. ``outputs`` are those the agents declared; a source may be among them."""
 
     sources: tuple[str, ...]
     changelogs: tuple[str, ...]
     outputs: tuple[str, ...] = ()
 
     def all(self) -> tuple[str, ...]:
-        return (*self.sources, *self.changelogs, *self.outputs)
+        return tuple(dict.fromkeys((*self.sources, *self.changelogs, *self.outputs)))
 
 
 def check_topics(

@@ -51,8 +51,9 @@ class Rows:
         self.many.append(keys)
         return [self.rows.get(key) for key in keys]
 
-    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return iter(sorted(row for row in self.rows.items() if row[0].startswith(prefix)))
+    def scan(self, prefix: bytes, after: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        begun = (row for row in self.rows.items() if after is None or row[0] > after)
+        return iter(sorted(row for row in begun if row[0].startswith(prefix)))
 
     def flush(self) -> None:
         for table in self.tables.values():

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from streams.engine import App, Crash, Hung, Refused, changelog_topics
+from streams.engine.batch import TableSpec
 from streams.engine.errors import FloodError, exit_code
 from streams.engine.group import Group
 from streams.engine.topics import Needed, check_topics
@@ -51,7 +52,13 @@ def test_given_an_app_without_agents_or_a_topic_with_two_roles_then_refused(tmp_
     with pytest.raises(Refused, match="no agent"):
         app.group  # noqa: B018
     with pytest.raises(Refused, match="two roles"):
-        Group(config(tmp_path), ["t"], [], ["t"], app.pool)
+        Group(config(tmp_path), ["t"], [TableSpec.of("g", "a")], ["g-a-changelog"], app.pool)
+
+
+def test_given_an_agent_that_writes_to_its_own_source_then_the_topic_is_needed_once(tmp_path: Path) -> None:
+    group = Group(config(tmp_path), ["t"], [TableSpec.of("g", "a")], ["t", "u"], App(config(tmp_path)).pool)
+    assert group.needed.all() == ("t", "g-a-changelog", "u")
+    assert group.needed.outputs == ("t", "u")
 
 
 def test_invariant_01_given_sends_outside_a_batch_then_refused(tmp_path: Path) -> None:

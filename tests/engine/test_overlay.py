@@ -32,9 +32,14 @@ def overlay(rows: dict[bytes, bytes], prefetch: list[bytes] | None = None) -> Ov
     st.lists(st.tuples(KEYS, st.none() | VALUES)),
     st.lists(KEYS),
     KEYS,
+    KEYS | st.none(),
 )
 def test_given_any_writes_then_get_and_scan_are_those_of_a_sorted_dict(
-    committed: dict[bytes, bytes], writes: list[tuple[bytes, bytes | None]], prefetch: list[bytes], prefix: bytes
+    committed: dict[bytes, bytes],
+    writes: list[tuple[bytes, bytes | None]],
+    prefetch: list[bytes],
+    prefix: bytes,
+    after: bytes | None,
 ) -> None:
     view = overlay(committed, prefetch)
     model = dict(committed)
@@ -44,7 +49,9 @@ def test_given_any_writes_then_get_and_scan_are_those_of_a_sorted_dict(
             model.pop(key, None)
         else:
             model[key] = value
-    assert list(view.scan(prefix)) == sorted(item for item in model.items() if item[0].startswith(prefix))
+    wanted = sorted(item for item in model.items() if item[0].startswith(prefix))
+    assert list(view.scan(prefix)) == wanted
+    assert list(view.scan(prefix, after)) == [item for item in wanted if after is None or item[0] > after]
     assert {key: view.get(key) for key in model} == model
     assert view.writes == dict(writes)
 
@@ -102,4 +109,7 @@ def test_given_a_real_store_then_scan_stays_inside_its_table(tmp_path: Path) -> 
     view.set(b"k2", None)
     assert list(view.scan(b"k")) == [(b"k1", b"1"), (b"k15", b"new")]
     assert list(view.scan(b"")) == [(b"k1", b"1"), (b"k15", b"new"), (b"m", b"3")]
+    assert list(view.scan(b"", b"k1")) == [(b"k15", b"new"), (b"m", b"3")]
+    assert list(view.scan(b"k", b"a")) == [(b"k1", b"1"), (b"k15", b"new")]
+    assert list(view.scan(b"", b"m")) == []
     store.close()
