@@ -10,3 +10,5 @@ TEXT_BYTES_MAX = 1024
 ID_BYTES_MAX = 256
 JSON_DEPTH_MAX = 32
 NOTES_MAX = 16
+JOINED_MAX = 16
+"""Media whose state one state may have taken in, as a decision lists them (``PlaybackDecided.joined``)."""

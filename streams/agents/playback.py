@@ -1,8 +1,11 @@
 """The playback agent: a report and what is known of its key become a decision and a new row.
 
-Outputs, table and offset commit together (streams/engine), so every report has exactly one decision. What no
+Outputs, tables and offset commit together (streams/engine), so every report has exactly one decision. What no
 decision can be made of is a dead letter with its bytes: garbage, a report in another partition than its
 person's, a key that contradicts its payload, and what the rules reject.
+
+Media that turn out to be one are told by media.merged; a report under one that ended is decided, and its decision
+sent, under the one that stays (merges.py). A merge itself makes no decision: nothing was played.
 """
 
 from __future__ import annotations
@@ -15,16 +18,19 @@ from confluent_kafka import Message
 from prometheus_client import Counter
 
 from schemas.events import Conflict, Event, Pending, PlaybackDecided, PlaybackReported, SourcePosition
-from schemas.placement import playback_key, playback_partition
-from schemas.topics import PLAYBACK_DECIDED, PLAYBACK_REPORTED
+from schemas.library import MediaMerged
+from schemas.placement import partition_of, playback_key, playback_partition
+from schemas.topics import MEDIA_MERGED, PLAYBACK_DECIDED, PLAYBACK_REPORTED
+from streams.agents import aliases as alias_rows
 from streams.agents import state as rows
 from streams.agents.agent import Agent, AgentTable
+from streams.agents.merges import Rows, keep, touch
 from streams.domain.playback import Decision, decide
 from streams.domain.policy import POLICIES, Policy
 from streams.domain.report import Report
 from streams.domain.state import State
 from streams.domain.words import Reason, Verdict
-from streams.engine import App, Batch, Refused, Table
+from streams.engine import App, Batch, Refused
 from streams.runtime import logs, metrics
 from streams.runtime.contract import Contract
 from streams.runtime.errors import ConfigurationError, Permanent, Unavailable
@@ -32,6 +38,7 @@ from streams.runtime.misplaced import hold_in_place
 from streams.runtime.settings import Settings
 
 TABLE = "progress"
+ALIASES = "aliases"
 OUTPUTS = (PLAYBACK_DECIDED.name,)
 REGISTRY_WAIT_S = 2.0
 
@@ -39,21 +46,30 @@ _log = logs.get(__name__)
 
 
 def declare(app: App, settings: Settings, contract: Contract) -> None:
-    """Declare the table and the agent on ``app``. Nothing connects here."""
+    """Declare the tables and the agents of both topics on ``app``. Nothing connects here."""
     policy = POLICIES[settings.playback.policy]
     progress = app.Table(TABLE, help="state of one person and one media, by user_ref:media_id")
+    aliases = app.Table(ALIASES, prefetch=media_of, help="what became of a media, by media_id")
 
     @app.agent(app.source(PLAYBACK_REPORTED.name), outputs=OUTPUTS)
     async def playback(stream: Any) -> None:
         async for batch in stream:
             for record in batch.records:
-                while not process(batch, record, progress, contract, policy):
+                while not process(batch, record, progress, aliases, contract, policy):
                     # Only an absent registry can tell what this record is. Waiting is no hang.
                     batch.keep_alive()
                     await asyncio.sleep(REGISTRY_WAIT_S)
 
+    @app.agent(app.source(MEDIA_MERGED.name))
+    async def media_merges(stream: Any) -> None:
+        async for batch in stream:
+            for record in batch.records:
+                while not merge(batch, record, aliases, contract):
+                    batch.keep_alive()
+                    await asyncio.sleep(REGISTRY_WAIT_S)
 
-def process(batch: Batch, record: Message, progress: Table, contract: Contract, policy: Policy) -> bool:
+
+def process(batch: Batch, record: Message, progress: Rows, aliases: Rows, contract: Contract, policy: Policy) -> bool:
     """Decide one report inside the batch's transaction. False when it must be tried again later.
 
     Raises Refused when this build is too old for the record or the row; anything else unexpected passes
@@ -63,11 +79,9 @@ def process(batch: Batch, record: Message, progress: Table, contract: Contract, 
     try:
         with batch.guard(record):
             report = reported(record, contract)
-            key = playback_key(report.user_ref, report.media_id)
-            row = progress.get(key)
-            before = None if row is None else rows.decode(row)
+            touched = touch(aliases, progress, report.user_ref, report.media_id)
             logged_at = record.timestamp()[1]
-            decision = decide(before, as_report(report, logged_at), policy)
+            decision = decide(touched.state, as_report(report, logged_at, touched.media), policy)
             if decision.verdict is Verdict.REJECTED or decision.state is None:
                 raise Permanent(
                     f"rejected: {decision.reason}",
@@ -75,7 +89,8 @@ def process(batch: Batch, record: Message, progress: Table, contract: Contract, 
                     correlation_id=report.correlation_id,
                     source_id=report.source_id,
                 )
-            if decision.state != before:
+            key = playback_key(report.user_ref, touched.media)
+            if decision.state != touched.kept:
                 progress[key] = rows.encode(decision.state)
             cause = SourcePosition(batch.topic_id, batch.partition, _offset(record), 0)
             batch.send(
@@ -86,8 +101,7 @@ def process(batch: Batch, record: Message, progress: Table, contract: Contract, 
             )
             _count(decision)
     except Unavailable as exc:
-        _log.warning("waiting", reason=str(exc), partition=batch.partition, offset=record.offset())
-        return False
+        return _wait(batch, record, exc)
     except ConfigurationError as exc:
         raise Refused(str(exc)) from exc
     except Exception as exc:
@@ -95,6 +109,32 @@ def process(batch: Batch, record: Message, progress: Table, contract: Contract, 
             exc.add_note(f"correlation id {report.correlation_id}")
         raise
     return True
+
+
+def merge(batch: Batch, record: Message, aliases: Rows, contract: Contract) -> bool:
+    """Keep one merge inside the batch's transaction. False and errors as those of ``process``."""
+    try:
+        with batch.guard(record):
+            event = merged(record, contract)
+            keep(aliases, event.media_id, event.survivor)
+    except Unavailable as exc:
+        return _wait(batch, record, exc)
+    except ConfigurationError as exc:
+        raise Refused(str(exc)) from exc
+    return True
+
+
+def _wait(batch: Batch, record: Message, exc: Unavailable) -> bool:
+    _log.warning("waiting", reason=str(exc), partition=batch.partition, offset=record.offset())
+    return False
+
+
+def media_of(record: Message) -> bytes | None:
+    """The alias a record will need: that of the media in its key, ``user_ref:media_id`` or ``media_id``."""
+    key = record.key()
+    if key is None or record.topic() == MEDIA_MERGED.name:
+        return key
+    return key.partition(b":")[2]
 
 
 def reported(record: Message, contract: Contract) -> PlaybackReported:
@@ -111,12 +151,30 @@ def reported(record: Message, contract: Contract) -> PlaybackReported:
     return event
 
 
-def as_report(event: PlaybackReported, logged_at: int) -> Report:
-    """The event as the rules take it. Inside the log a person is a user_ref, and times are epoch ms."""
+def merged(record: Message, contract: Contract) -> MediaMerged:
+    """The merge in ``record``. Raises Permanent when there is none. Its place says nothing: every partition has one."""
+    key, value = record.key(), record.value()
+    if key is None:
+        raise Permanent("a merge needs a key", cause="null_key")
+    if value is None:
+        raise Permanent("a merge needs a value: what was merged stays so", cause="null_value")
+    event: Event = contract.decode(value)
+    if not isinstance(event, MediaMerged):
+        raise Permanent(f"a {type(event).__name__} is no merge", cause="wrong_event")
+    if key != event.media_id.encode():
+        raise Permanent("the key is not the media that ends", cause="key_mismatch")
+    if not event.media_id or not event.survivor:
+        raise Permanent("a media has an id", cause="invalid_value")
+    return event
+
+
+def as_report(event: PlaybackReported, logged_at: int, media: str | None = None) -> Report:
+    """The event as the rules take it, about ``media`` when that is what its media is now. Inside the log a person is
+    a user_ref, and times are epoch ms."""
     return Report(
         kind=event.kind,
         user=event.user_ref,
-        media=event.media_id,
+        media=media or event.media_id,
         received_at=event.received_at,
         source=event.source_id,
         event_id=event.event_id,
@@ -139,7 +197,7 @@ def as_report(event: PlaybackReported, logged_at: int) -> Report:
 def as_decided(
     report: PlaybackReported, decision: Decision, after: State, cause: SourcePosition, logged_at: int
 ) -> PlaybackDecided:
-    """The decision as an event: verdict, side facts, and the whole shown state after it."""
+    """The decision as an event: verdict, side facts, and the whole shown state after it, of the media that stays."""
     pending, conflict = after.pending, after.conflict
     return PlaybackDecided(
         event_id=report.event_id,
@@ -148,7 +206,7 @@ def as_decided(
         occurred_at=report.occurred_at,
         received_at=report.received_at,
         user_ref=report.user_ref,
-        media_id=report.media_id,
+        media_id=after.media,
         cause=cause,
         verdict=decision.verdict.value,
         reason=None if decision.reason is None else decision.reason.value,
@@ -195,6 +253,7 @@ def as_decided(
             position_ms=conflict.position_ms,
             event_time=conflict.event_time,
         ),
+        joined=tuple(taken.media for taken in after.merged_from),
     )
 
 
@@ -224,6 +283,13 @@ AGENT = Agent(
             key_form="user_ref:media_id",
             readable=rows.readable,
             home=playback_partition,
+        ),
+        AgentTable(
+            name=ALIASES,
+            holds="what became of a media: which one stays, or which ended in it",
+            key_form="media_id",
+            readable=alias_rows.readable,
+            home=partition_of,  # all partitions have all of it: any would do
         ),
     ),
     outputs=OUTPUTS,

@@ -9,7 +9,9 @@ touched. It rests on three kinds of parts, each with that property:
 - what counts: every state holds the totals of its own media and, in `merged_from`, those of the media it took
   in; totals only grow, so of each media the larger is the newer, and the sum counts each media once.
 
-The survivor is the smallest media id. A join may keep more than 8 sessions and 64 ids; the next decision evicts.
+The survivor is the smallest media id unless it is named: of two media that became one, the library names the one
+that stays (an established media outlives the id that was computed for its renewed upstream id). With one survivor
+named throughout the algebra is the same. A join may keep more than 8 sessions and 64 ids; the next decision evicts.
 """
 
 from __future__ import annotations
@@ -23,15 +25,15 @@ _BELOW_MASK = (1 << SEQUENCES_BELOW_MAX) - 1
 _Rank = tuple[object, ...]
 
 
-def join(a: State, b: State) -> State:
-    """One state for both. They are of one user; ValueError otherwise."""
+def join(a: State, b: State, survivor: str | None = None) -> State:
+    """One state for both, of media ``survivor``. They are of one user; ValueError otherwise."""
     if a.user != b.user:
         raise ValueError("states of two people are never joined")
-    if a == b:
+    media = min(a.media, b.media) if survivor is None else survivor
+    if a == b and a.media == media:
         return a
     newest = max(a, b, key=_rank)
     ordered = max(a, b, key=_command_rank)
-    media = min(a.media, b.media)
     totals = _totals(a)
     for name, (plays, listened) in _totals(b).items():
         known = totals.get(name, (0, 0))

@@ -87,10 +87,14 @@ def contract() -> Contract:
 
 
 def run(
-    contract: Contract, record: Record, table: dict[bytes, bytes] | None = None
+    contract: Contract,
+    record: Record,
+    table: dict[bytes, bytes] | None = None,
+    aliases: dict[bytes, bytes] | None = None,
 ) -> tuple[Batch, dict[bytes, bytes], bool]:
     batch, kept = Batch(), {} if table is None else table
-    done = playback.process(cast(Any, batch), cast(Any, record), cast(Any, kept), contract, PLAYTHROUGH)
+    known = {} if aliases is None else aliases
+    done = playback.process(cast(Any, batch), cast(Any, record), kept, known, contract, PLAYTHROUGH)
     return batch, kept, done
 
 

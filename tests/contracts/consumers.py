@@ -21,7 +21,7 @@ from schemas.errors import ContractError
 from schemas.events import EVENTS
 from schemas.ids import SchemaIds
 from schemas.placement import partition_of
-from schemas.topics import LIBRARY_COMMANDS, PLAYBACK_DECIDED, PLAYBACK_REPORTED, Topic
+from schemas.topics import LIBRARY_COMMANDS, MEDIA_MERGED, PLAYBACK_DECIDED, PLAYBACK_REPORTED, Topic
 from streams.agents import playback
 from streams.domain.playback import decide
 from streams.domain.policy import PLAYTHROUGH
@@ -96,6 +96,24 @@ def agent(data: bytes) -> str | None:
         return exc.cause
 
 
+def merges(data: bytes) -> str | None:
+    """One merge through the playback agent's step."""
+    record = Message(topic=MEDIA_MERGED.name, partition=3, offset=5, key=_media(data), value=data)
+    try:
+        playback.merged(record, CONTRACT)
+    except Permanent as exc:
+        return exc.cause
+    return None
+
+
+def _media(data: bytes) -> bytes:
+    try:
+        event: Any = CODEC.decode(data)
+        return str(event.media_id).encode()
+    except (ContractError, AttributeError):
+        return b"m"
+
+
 def projection(data: bytes) -> str | None:
     """One decision through the projection's decoder."""
     positions = {partition: Position(partition, "topic-id") for partition in range(PLAYBACK_DECIDED.partitions)}
@@ -126,6 +144,7 @@ CONSUMERS: tuple[Consumer, ...] = (
     Consumer("codec", codec, frozenset(EVENTS), judges=False),
     Consumer("contract", contract, frozenset(EVENTS), judges=False),
     Consumer("playback agent", agent, frozenset(PLAYBACK_REPORTED.holds)),
+    Consumer("playback agent, merges", merges, frozenset(MEDIA_MERGED.holds)),
     Consumer("playback projection", projection, frozenset(PLAYBACK_DECIDED.holds)),
     Consumer("task projection", tasks, frozenset(LIBRARY_COMMANDS.holds)),
 )

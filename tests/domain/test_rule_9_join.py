@@ -131,3 +131,33 @@ def test_what_stays_under_the_old_key_tells_only_where_it_went() -> None:
     left = moved_into(old, "a")
     assert left == State(user="ana", media="b", merged_into="a")
     assert join(join(old, State(user="ana", media="a")), left).play_count == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given_any(states, states, states, st.sampled_from(["a", "b", "z"]))
+def test_join_into_a_named_survivor_has_the_same_algebra(a: State, b: State, c: State, survivor: str) -> None:
+    joined = join(a, b, survivor)
+    assert joined == join(b, a, survivor)
+    assert join(joined, c, survivor) == join(a, join(b, c, survivor), survivor)
+    assert join(joined, a, survivor) == join(joined, joined, survivor) == joined
+    assert joined.media == survivor
+    assert survivor not in {taken.media for taken in joined.merged_from}
+
+
+def test_survivor_may_have_the_larger_id_or_no_state_yet() -> None:
+    ended = state_of(progress(600, at=60, listened_ms=5000), media="a")
+    survivor = state_of(finish(7200, listened_ms=7000), media="b")
+    joined = join(ended, survivor, "b")
+    assert (joined.media, joined.play_count, joined.listened_ms) == ("b", 1, 12_000)
+    assert joined.merged_from == (Merged("a", 0, 5000),)
+    alone = join(State(user="ana", media="b"), ended, "b")
+    assert (alone.media, alone.position_ms, alone.merged_from) == ("b", 600_000, (Merged("a", 0, 5000),))
+
+
+def test_what_a_survivor_took_in_follows_it_when_it_ends_itself() -> None:
+    a = state_of(finish(7200, listened_ms=1000), media="a")
+    b = state_of(progress(600, at=60, listened_ms=2000), media="b")
+    c = state_of(finish(7200, at=90, listened_ms=4000), media="c")
+    joined = join(c, join(b, a, "b"), "c")
+    assert joined.merged_from == (Merged("a", 1, 1000), Merged("b", 0, 2000))
+    assert (joined.play_count, joined.listened_ms) == (2, 7000)
