@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from streams.runtime.errors import ConfigurationError, Permanent, PlayheadError, Transient
+from streams.runtime.errors import ConfigurationError, Permanent, PlayheadError, Transient, Unavailable
 
 FIRST_S: Final = 2.0
 LONGEST_S: Final = 300.0
@@ -57,8 +57,8 @@ def after(error: BaseException, attempt: int, policy: RetryPolicy, chance: Chanc
             if attempt >= policy.attempts:
                 return GiveUp()
             pause_s = chance(0.0, policy.longest_pause_s(attempt))
-            asked_s = getattr(error, "retry_after_s", None)
-            # A server that says when it may be asked again is not asked before.
+            # A media server that says when it may be asked again is not asked before.
+            asked_s = None if isinstance(error, Unavailable) else getattr(error, "retry_after_s", None)
             return Again(max(pause_s, min(float(asked_s), policy.longest_s)) if asked_s else pause_s)
         case Permanent() | ConfigurationError():
             return GiveUp()

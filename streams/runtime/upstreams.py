@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from schemas.limits import ID_BYTES_MAX
 from streams.runtime.database import Connection, Database
@@ -76,6 +76,33 @@ class Upstreams(Protocol):
         ...
 
 
+_ENTRIES: Final = (
+    "SELECT u.source_id, s.kind, u.url, u.interval_s, u.verify_tls, a.account, a.login, a.secret, a.secret_file"
+    " FROM core.source_upstreams u JOIN core.sources s USING (source_id)"
+    " JOIN core.source_accounts a USING (source_id)"
+    " WHERE cardinality(%(wanted)s::text[]) = 0 OR u.source_id = ANY(%(wanted)s)"
+    " ORDER BY u.source_id, a.account"
+)
+
+
+def _entries(rows: Sequence[tuple[Any, ...]]) -> list[UpstreamEntry]:
+    found: dict[str, UpstreamEntry] = {}
+    for source_id, kind, url, interval_s, verify_tls, *account in rows:
+        entry = found.get(source_id)
+        accounts = (
+            *(entry.accounts if entry else ()),
+            Account(account[0], account[1], account[2] or "", account[3]),
+        )
+        found[source_id] = UpstreamEntry(source_id, kind, url, interval_s, verify_tls, accounts)
+    return list(found.values())
+
+
+def upstream_entry(connection: SyncConnection, source_id: str) -> UpstreamEntry | None:
+    """One source's server with its accounts; None when it has none."""
+    found = _entries(connection.execute(_ENTRIES, {"wanted": [source_id]}).fetchall())
+    return found[0] if found else None
+
+
 class PostgresUpstreams:
     """The Upstreams over core.source_upstreams and core.source_accounts."""
 
@@ -86,24 +113,8 @@ class PostgresUpstreams:
         wanted = list(source_ids)
 
         async def ask(connection: Connection) -> list[UpstreamEntry]:
-            cursor = await connection.execute(
-                "SELECT u.source_id, s.kind, u.url, u.interval_s, u.verify_tls,"
-                " a.account, a.login, a.secret, a.secret_file"
-                " FROM core.source_upstreams u JOIN core.sources s USING (source_id)"
-                " JOIN core.source_accounts a USING (source_id)"
-                " WHERE cardinality(%(wanted)s::text[]) = 0 OR u.source_id = ANY(%(wanted)s)"
-                " ORDER BY u.source_id, a.account",
-                {"wanted": wanted},
-            )
-            found: dict[str, UpstreamEntry] = {}
-            for source_id, kind, url, interval_s, verify_tls, *account in await cursor.fetchall():
-                entry = found.get(source_id)
-                accounts = (
-                    *(entry.accounts if entry else ()),
-                    Account(account[0], account[1], account[2] or "", account[3]),
-                )
-                found[source_id] = UpstreamEntry(source_id, kind, url, interval_s, verify_tls, accounts)
-            return list(found.values())
+            cursor = await connection.execute(_ENTRIES, {"wanted": wanted})
+            return _entries(await cursor.fetchall())
 
         return await self._database.run(ask)
 
