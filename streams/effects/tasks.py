@@ -3,7 +3,7 @@
     every 0.5 s, for each kind that has a place free: claim ─► thread: run ─► finish
                                                                         ├─ Transient ──► put off, or given up
                                                                         ├─ Permanent ──► dead letter, then given up
-                                                                        ├─ Cancelled ──► finish
+                                                                        ├─ Cancelled, CameToNothing ──► finish
                                                                         ├─ LeaseLost ──► nothing: it is another's
                                                                         └─ anything else ends the process
 
@@ -24,7 +24,7 @@ from streams.effects.retry import Again, Chance, Crash, GiveUp, after
 from streams.runtime import logs, metrics
 from streams.runtime.errors import Permanent, Unavailable
 from streams.runtime.failpoints import Failpoint, disarmed
-from streams.runtime.leases import Cancelled, Lease, LeaseLost, Task, Tasks
+from streams.runtime.leases import CameToNothing, Cancelled, Lease, LeaseLost, Task, Tasks
 
 POLL_S: Final = 0.5
 GAUGES_EVERY_S: Final = 10.0
@@ -155,6 +155,10 @@ class Worker:
         except Cancelled:
             lease.finish()
             return "cancelled"
+        except CameToNothing as exc:
+            _log.warning("a task came to nothing", reason=str(exc))
+            lease.finish(exc)
+            return "nothing"
         except LeaseLost:
             if not self._stopping.is_set() or lease.lost:
                 raise

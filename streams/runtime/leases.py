@@ -31,11 +31,16 @@ TTL_S: Final = 30.0
 RENEWALS_PER_TTL: Final = 3
 _RETRY_S: Final = 0.2
 _ERROR_CHARS_MAX: Final = 500
+_NOTHING_SAID: Final = {"error": None, "error_class": None}
 _log = logs.get(__name__)
 
 
 class LeaseLost(PlayheadError):
     """This task is no longer ours: nothing may be written about it any more."""
+
+
+class CameToNothing(PlayheadError):
+    """The task was done as far as it can be, and is not to be tried again by itself: what it is of is not there."""
 
 
 class Cancelled(PlayheadError):
@@ -65,6 +70,14 @@ class Task:
     def full(self) -> bool:
         """Whether any request since it was done last asked for everything."""
         return int(self.payload.get("full", -1)) > self.done_version
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """``wanted``: it is not done; ``running``: somebody is at it."""
+
+    wanted: bool
+    running: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +116,15 @@ class Tasks:
         if expired:
             metrics.LEASES_EXPIRED.labels(kind).inc()
         return Lease(self, Task(*fields), asked)
+
+    def waits(self, kind: str, key: str) -> Waits:
+        """Whether something is wanted of this task."""
+
+        def ask(connection: Connection) -> tuple[Any, ...] | None:
+            return connection.execute(sql.WAITS.encode(), {"kind": kind, "key": key}).fetchone()
+
+        row = self._database.run(ask)
+        return Waits(False, False) if row is None else Waits(*row)
 
     def depths(self) -> dict[str, Depth]:
         """How each kind fares that has a row."""
@@ -189,9 +211,9 @@ class Lease:
         except Unavailable:
             return
 
-    def finish(self) -> None:
-        """It is done, up to ``version``."""
-        self._patiently(sql.FINISH, done=self._version)
+    def finish(self, error: Exception | None = None) -> None:
+        """It is done, up to ``version``; ``error``: it came to nothing, and is not to be tried again by itself."""
+        self._patiently(sql.FINISH, done=self._version, **(_said(error) if error is not None else _NOTHING_SAID))
 
     def put_off(self, error: Exception, delay_s: float) -> None:
         """It failed, and is to be tried again in ``delay_s``."""

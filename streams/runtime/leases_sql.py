@@ -6,6 +6,7 @@ from __future__ import annotations
 _WANTED = "dead_at IS NULL AND wanted_version > greatest(done_version, cancelled_version)"
 _FREE = "(lease_until IS NULL OR lease_until <= now())"
 _OURS = "kind = %(kind)s AND key = %(key)s AND lease_token = %(token)s AND lease_until > now()"
+_ERROR = "last_error = %(error)s, last_error_class = %(error_class)s"
 _LET_GO = "lease_token = NULL, lease_until = NULL, progress = NULL"
 
 CLAIM = f"""
@@ -32,13 +33,12 @@ CHECK = (
 BEGIN = f"UPDATE core.tasks SET running_version = %(begun)s WHERE {_OURS}"
 PROGRESS = f"UPDATE core.tasks SET progress = %(progress)s WHERE {_OURS}"
 FINISH = (
-    f"UPDATE core.tasks SET {_LET_GO}, attempts = 0, next_attempt_at = now(), last_error = NULL,"
-    " last_error_class = NULL, running_version = NULL, finished_at = now(),"
+    f"UPDATE core.tasks SET {_LET_GO}, {_ERROR}, attempts = 0, next_attempt_at = now(), running_version = NULL,"
+    " finished_at = now(),"
     # Another log's numbers say nothing about what was done in this one.
     " done_version = CASE WHEN log_epoch = %(log_epoch)s THEN greatest(done_version, %(done)s) ELSE done_version END"
     f" WHERE {_OURS}"
 )
-_ERROR = "last_error = %(error)s, last_error_class = %(error_class)s"
 PUT_OFF = (
     f"UPDATE core.tasks SET {_LET_GO}, {_ERROR}, next_attempt_at = now() + make_interval(secs => %(delay)s)"
     f" WHERE {_OURS}"
@@ -51,6 +51,10 @@ BURY = (
     " done_version = CASE WHEN wanted_version > %(last)s AND log_epoch = %(log_epoch)s"
     " THEN greatest(done_version, %(last)s) ELSE done_version END"
     f" WHERE {_OURS}"
+)
+WAITS = (
+    f"SELECT coalesce({_WANTED}, false), coalesce(lease_until > now(), false) FROM core.tasks"
+    " WHERE kind = %(kind)s AND key = %(key)s"
 )
 DEPTH = f"""
 SELECT kind, count(*) FILTER (WHERE {_WANTED} AND {_FREE}), count(*) FILTER (WHERE lease_until > now()),

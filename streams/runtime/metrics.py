@@ -91,8 +91,8 @@ LEASES_EXPIRED = _counter(
     "leases_expired", "Leases of other workers that had ended when a task was claimed.", ("kind",)
 )
 LEASES_LOST = _counter("leases_lost", "Writes about a task refused: its lease was over.", ("kind",))
-SCHEDULES_FIRED = _counter(
-    "schedules_fired", "Scans requested without a person: by schedule, follow-up or watch.", ("by",)
+SCANS_REQUESTED = _counter(
+    "scans_requested", "Scans that workers asked for: schedule, watch, follow_up, retry, operator.", ("by",)
 )
 CRASHES = _counter("crashes", "Roles that ended unexpectedly and were started again.", ("role",))
 

@@ -22,6 +22,8 @@ from streams.runtime.tokens import SyncConnection
 DEFAULT_CRON: Final = "0 */6 * * *"
 DEFAULT_JITTER_S: Final = 1_800
 """Every source is scanned four times a day, sources of a household not all at once."""
+LISTED_SERVERS: Final = ("subsonic", "jellyfin", "audiobookshelf")
+"""Kinds of media servers that can be listed."""
 LEASE_S: Final = 60
 FOLLOW_UP_FIRST_S: Final = 45
 FOLLOW_UP_LONGEST_S: Final = 900
@@ -87,11 +89,17 @@ class Schedules:
     def __init__(self, database: BlockingDatabase) -> None:
         self._database = database
 
-    def provide(self, source_ids_of: str) -> None:
-        """Give the default schedule to every source that the query ``source_ids_of`` finds and that has none."""
+    def provide(self) -> None:
+        """Give the default schedule to every source that can be scanned and has none."""
 
         def work(connection: Connection) -> None:
-            rows = connection.execute(source_ids_of.encode()).fetchall()
+            rows = connection.execute(
+                "SELECT source_id FROM (SELECT source_id FROM core.source_trees UNION"
+                " SELECT source_id FROM core.source_upstreams JOIN core.sources USING (source_id)"
+                " WHERE kind = ANY(%s)) AS listed"
+                " WHERE 'scan:' || source_id NOT IN (SELECT schedule_id FROM core.schedules)",
+                (list(LISTED_SERVERS),),
+            ).fetchall()
             for (source_id,) in rows:
                 schedule_scans(connection, source_id, None)
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from streams.runtime.errors import Permanent
-from streams.runtime.schedules import check_cron, schedule_scans
+from streams.runtime.schedules import LISTED_SERVERS, check_cron, schedule_scans
 from streams.runtime.tokens import SyncConnection
 from streams.runtime.upstreams import UpstreamEntry, upstream_entry
 
 FILES: Final = "files"
-SCANNABLE: Final = (FILES, "subsonic", "jellyfin", "audiobookshelf")
+SCANNABLE: Final = (FILES, *LISTED_SERVERS)
 """Kinds of sources that can be listed."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from projections.migrations.script import run_sql
 
 revision = "0007"
-down_revision = "0004"
+down_revision = "0006"
 branch_labels = None
 depends_on = None
 

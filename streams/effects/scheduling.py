@@ -1,0 +1,54 @@
+"""A worker's chore: ask for the scans that are due by schedule, each source having one."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Final
+
+from streams.effects.requesting import Requests
+from streams.effects.retry import Chance
+from streams.runtime.failpoints import Failpoint, disarmed
+from streams.runtime.leases import Tasks
+from streams.runtime.schedules import Schedules
+
+LOOK_EVERY_S: Final = 2.0
+PROVIDE_EVERY_S: Final = 60.0
+
+
+class ScheduledScans:
+    def __init__(
+        self,
+        schedules: Schedules,
+        tasks: Tasks,
+        requests: Requests,
+        *,
+        chance: Chance = random.uniform,
+        failpoint: Failpoint = disarmed,
+    ) -> None:
+        self._schedules = schedules
+        self._tasks = tasks
+        self._requests = requests
+        self._chance = chance
+        self._failpoint = failpoint
+        self._looked_at: float | None = None
+        self._provided_at: float | None = None
+
+    def step(self) -> None:
+        """Raises Unavailable; what was due stays so."""
+        now = time.monotonic()
+        if self._looked_at is not None and now - self._looked_at < LOOK_EVERY_S:
+            return
+        self._looked_at = now
+        if self._provided_at is None or now - self._provided_at >= PROVIDE_EVERY_S:
+            self._schedules.provide()
+            self._provided_at = now
+        while (due := self._schedules.claim()) is not None:
+            # A scan by schedule that is under way is the scan; a follow-up is for what that one came too early for.
+            if due.requested_by != "schedule" or not self._tasks.waits("scan", due.source_id).wanted:
+                self._requests.scan(due.source_id, due.requested_by)
+                self._failpoint("schedule.requested")
+            self._schedules.moved_on(due, self._chance(0.0, float(due.jitter_s)))
+
+    def close(self) -> None:
+        self._requests.close()
