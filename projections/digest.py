@@ -18,6 +18,14 @@ TABLES: dict[str, frozenset[str]] = {
     "plays": frozenset(),
     "listening_time": frozenset(),
     "processed_events": frozenset({"projected_at"}),
+    "media_merges": frozenset(),
+    "media_items": frozenset(),
+    "media_locators": frozenset(),
+    "upstream_aliases": frozenset(),
+    "scan_sessions": frozenset(),
+    "source_state": frozenset(),
+    "collections": frozenset(),
+    "collection_items": frozenset(),
 }
 """Tables of schema model with the columns a digest leaves out."""
 

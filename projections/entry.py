@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 from projections.base import Projection
+from projections.models.library import LibraryProjection
 from projections.models.playback import PlaybackProjection
 from projections.models.tasks import TaskProjection
 from projections.relay import Relay
@@ -21,6 +22,7 @@ from streams.runtime.settings import Settings
 
 PROJECTIONS: dict[str, type[Projection[Any]]] = {
     PlaybackProjection.name: PlaybackProjection,
+    LibraryProjection.name: LibraryProjection,
     TaskProjection.name: TaskProjection,
 }
 

@@ -3,7 +3,7 @@
 REVOKE ALL ON SCHEMA core, model, api FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA core, model, api
     FROM PUBLIC, playhead_projector, playhead_relay, playhead_reader, playhead_door, playhead_worker;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA model FROM PUBLIC;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA model, api FROM PUBLIC;
 
 -- door: sources, tokens, users, aliases
 GRANT USAGE ON SCHEMA core TO playhead_door;
@@ -23,13 +23,20 @@ GRANT SELECT ON model.epoch TO playhead_projector;
 GRANT INSERT ON model.outbox TO playhead_projector;
 GRANT EXECUTE ON FUNCTION model.keep_event_days(integer, integer) TO playhead_projector;
 
+-- media that ended, which the library projection tells
+GRANT SELECT, INSERT, UPDATE, DELETE ON model.media_merges TO playhead_projector;
+
 -- relay: the outbox and nothing else
 GRANT USAGE ON SCHEMA model TO playhead_relay;
 GRANT SELECT, DELETE ON model.outbox TO playhead_relay;
 
--- reader: the views
+-- reader: the views, and the questions they stand on
 GRANT USAGE ON SCHEMA api TO playhead_reader;
 GRANT SELECT ON ALL TABLES IN SCHEMA api TO playhead_reader;
+GRANT EXECUTE ON FUNCTION api.progress_of(text, text[]), api.media_after(text, text, bigint) TO playhead_reader;
+-- door: of these what is known of media, and no person's playback
+GRANT USAGE ON SCHEMA api TO playhead_door;
+GRANT SELECT ON api.media_facts, api.media_names TO playhead_door;
 
 -- tasks: the projector says what is wanted, the worker what becomes of it, under leases that only it can take
 GRANT USAGE ON SCHEMA core TO playhead_projector;
@@ -47,3 +54,13 @@ GRANT SELECT ON core.sources, core.source_trees, core.source_upstreams, core.sou
 -- door: sets trees and schedules up, and shows how tasks fare
 GRANT SELECT, INSERT, UPDATE, DELETE ON core.source_trees, core.schedules TO playhead_door;
 GRANT SELECT ON core.tasks TO playhead_door;
+
+-- library: the projector writes its read models, and the names the door looks media up by
+GRANT SELECT, INSERT, UPDATE, DELETE ON
+    model.media_items, model.media_locators, model.upstream_aliases, model.scan_sessions, model.source_state,
+    model.collections, model.collection_items
+    TO playhead_projector;
+GRANT SELECT, INSERT, UPDATE ON core.media_aliases TO playhead_projector;
+-- the worker compares with what is known of files
+GRANT USAGE ON SCHEMA api TO playhead_worker;
+GRANT SELECT ON api.known_files TO playhead_worker;
