@@ -11,7 +11,11 @@ from streams.effects.scan.ports import KnownFile
 from streams.runtime.database import DatabaseAway
 from streams.runtime.errors import ConfigurationError
 
-_FOLDER: Final = "SELECT path, size, mtime_ns, device, inode FROM api.known_files WHERE source_id = %s AND folder = %s"
+# By the hash of the folder: only that has an index, for a path may be longer than an index entry.
+_FOLDER: Final = (
+    "SELECT path, size, mtime_ns, device, inode FROM api.known_files"
+    " WHERE source_id = %s AND sha256(folder) = sha256(%s) AND folder = %s"
+)
 _FOLDERS: Final = "SELECT DISTINCT folder FROM api.known_files WHERE source_id = %s"
 _OF_MEDIA: Final = (
     "SELECT path, size, mtime_ns, device, inode FROM api.known_files WHERE source_id = %s AND media_id = %s"
@@ -34,7 +38,7 @@ class KnownFiles:
         self._close()
 
     def folder(self, source_id: str, folder: bytes) -> Mapping[bytes, KnownFile]:
-        return {row[0]: KnownFile(*row) for row in self._rows(_FOLDER, (source_id, folder))}
+        return {row[0]: KnownFile(*row) for row in self._rows(_FOLDER, (source_id, folder, folder))}
 
     def folders(self, source_id: str) -> Iterable[bytes]:
         return [row[0] for row in self._rows(_FOLDERS, (source_id,))]

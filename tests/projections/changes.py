@@ -268,7 +268,9 @@ class Model:
             self.items[media_id] = (event, ended, record)
 
     def rows(self) -> Rows:
-        members = {(one, media): {} for media in self.items for one in self._members(media)}
+        members: dict[tuple[Any, ...], dict[str, Any]] = {
+            (one, media): {} for media in self.items for one in self._members(media)
+        }
         alive = {media: event for media, (event, ended, _) in self.items.items() if not ended}
         collections = {
             (one,): {
