@@ -14,20 +14,15 @@ from streams.runtime.database import Connection, Database
 
 Row = dict[str, Any]
 
-_PROGRESS = """
-SELECT * FROM api.progress WHERE user_ref = %(user)s AND media_id = ANY(%(media)s)
-ORDER BY array_position(%(media)s, media_id) LIMIT 1"""
+# Media may have ended in others: what is asked for leads to the one that stays (sql/functions/progress_of.sql).
+_PROGRESS = "SELECT * FROM api.progress_of(%(user)s, %(media)s) ORDER BY place LIMIT 1"
 
 _PROGRESS_PAGE = """
 SELECT v.model_epoch AS list_model_epoch, v.log_epoch AS list_log_epoch, v.partition AS list_partition,
        v.version AS list_version, page.*
 FROM (SELECT 1) AS one
 LEFT JOIN api.user_versions v ON v.user_ref = %(user)s
-LEFT JOIN LATERAL (
-    SELECT * FROM api.progress
-    WHERE user_ref = %(user)s AND (%(after)s::text IS NULL OR media_id > %(after)s)
-    ORDER BY media_id LIMIT %(limit)s
-) AS page ON true
+LEFT JOIN LATERAL api.progress_of(%(user)s, api.media_after(%(user)s, %(after)s, %(limit)s)) AS page ON true
 ORDER BY page.media_id"""
 
 _CONTINUE_PAGE = """
@@ -43,17 +38,22 @@ LEFT JOIN LATERAL (
 ) AS page ON true
 ORDER BY page.event_time DESC, page.media_id DESC"""
 
+# Of each of the media that are one the newest, by its index; then the newest of all.
 _HISTORY_PAGE = """
 SELECT p.model_epoch AS list_model_epoch, p.log_epoch AS list_log_epoch, p.partition AS list_partition,
-       p.version AS list_version, p.media_id AS list_media_id, page.*
-FROM (
-    SELECT * FROM api.progress WHERE user_ref = %(user)s AND media_id = ANY(%(media)s)
-    ORDER BY array_position(%(media)s, media_id) LIMIT 1
-) AS p
+       p.version AS list_version, p.media_id AS list_media_id, p.joined AS list_joined, page.*
+FROM (SELECT * FROM api.progress_of(%(user)s, %(media)s) ORDER BY place LIMIT 1) AS p
 LEFT JOIN LATERAL (
-    SELECT * FROM api.history h
-    WHERE h.user_ref = p.user_ref AND h.media_id = p.media_id
-      AND (%(epoch)s::bigint IS NULL OR (h.log_epoch, h.version) < (%(epoch)s::bigint, %(version)s::bigint))
+    SELECT h.*
+    FROM (
+        SELECT p.media_id UNION ALL SELECT m.media_id FROM api.media_merges m WHERE m.survivor = p.media_id
+    ) AS one
+    CROSS JOIN LATERAL (
+        SELECT * FROM api.history h
+        WHERE h.user_ref = p.user_ref AND h.decided_media_id = one.media_id
+          AND (%(epoch)s::bigint IS NULL OR (h.log_epoch, h.version) < (%(epoch)s::bigint, %(version)s::bigint))
+        ORDER BY h.log_epoch DESC, h.version DESC LIMIT %(limit)s
+    ) AS h
     ORDER BY h.log_epoch DESC, h.version DESC LIMIT %(limit)s
 ) AS page ON true
 ORDER BY page.log_epoch DESC, page.version DESC"""
@@ -65,7 +65,10 @@ SELECT DISTINCT ON (source_id, user_ref, media_id) *,
        logged_day < (now() AT TIME ZONE 'UTC')::date - %(days)s AS expired
 FROM api.events
 WHERE event_id = %(event)s AND (%(source)s::text IS NULL OR source_id = %(source)s)
-  AND (%(user)s::text IS NULL OR user_ref = %(user)s) AND (%(media)s::text[] IS NULL OR media_id = ANY(%(media)s))
+  AND (%(user)s::text IS NULL OR user_ref = %(user)s)
+  AND (%(media)s::text[] IS NULL OR media_id IN (
+      SELECT coalesce(m.survivor, asked) FROM unnest(%(media)s::text[]) AS asked
+      LEFT JOIN api.media_merges m ON m.media_id = asked))
 ORDER BY source_id, user_ref, media_id, log_epoch, version
 LIMIT %(limit)s"""
 
@@ -82,6 +85,14 @@ class Page:
 
     rows: Sequence[Row]
     version: Version | None
+
+
+@dataclass(frozen=True, slots=True)
+class History(Page):
+    """A page of the history of ``media_id``, which stays; ``joined`` ended in it, and their history is in here."""
+
+    media_id: str
+    joined: Sequence[str]
 
 
 class ReadModels:
@@ -121,12 +132,15 @@ class ReadModels:
 
     async def history_page(
         self, user: str, media: Sequence[str], before: tuple[int, int] | None, limit: int
-    ) -> tuple[str, Page] | None:
-        """The media_id meant and its history, newest first, before this (log_epoch, version); None when there
-        is nothing about any of ``media``."""
+    ) -> History | None:
+        """The history of the first of ``media`` there is anything about, newest first, before this
+        (log_epoch, version); None when there is none."""
         epoch, version = before or (None, None)
         rows = await self._ask(_HISTORY_PAGE, user=user, media=list(media), epoch=epoch, version=version, limit=limit)
-        return (rows[0]["list_media_id"], _page(rows)) if rows else None
+        if not rows:
+            return None
+        page = _page(rows)
+        return History(page.rows, page.version, rows[0]["list_media_id"], rows[0]["list_joined"])
 
     async def events(
         self, event_id: str, *, source: str | None, user: str | None, media: Sequence[str] | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Query
@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from projections.api.names import Names, not_found
-from projections.api.read_models import ReadModels
+from projections.api.read_models import ReadModels, Row
 from projections.api.shapes import (
     ContinueOut,
     ContinuePage,
@@ -88,7 +88,7 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
         found = ProgressPage(
             items=items, next=cursor_of(items[-1].media) if more else None, version=VersionOut.of(page.version)
         )
-        return _answer(found, page.version, if_none_match)
+        return _answer(found, page.version, if_none_match, _made_of(page.rows))
 
     @router.get("/users/{user}/progress/{media:path}", summary="One media of a person", response_model=ProgressOut)
     async def progress_of(
@@ -108,7 +108,7 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
             raise not_found()
         row, version = found
         upstream = await names.upstream([row["media_id"]], named)
-        return _answer(ProgressOut(**ProgressOut.fields_of(row, upstream)), version, if_none_match)
+        return _answer(ProgressOut(**ProgressOut.fields_of(row, upstream)), version, if_none_match, row["joined"])
 
     @router.get("/users/{user}/continue", summary="What to go on with, newest first", response_model=ContinuePage)
     async def continue_list(
@@ -133,7 +133,7 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
             next=cursor_of(items[-1].event_time, items[-1].media) if more else None,
             version=VersionOut.of(page.version),
         )
-        return _answer(found, page.version, if_none_match)
+        return _answer(found, page.version, if_none_match, _made_of(page.rows))
 
     @router.get("/users/{user}/history/{media:path}", summary="What happened, newest first", response_model=HistoryPage)
     async def history_list(
@@ -154,17 +154,16 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
         found = await read.history_page(ref, ids, (begin[0], begin[1]) if begin else None, limit + 1)
         if found is None:
             raise not_found()
-        media_id, page = found
-        shown = page.rows[:limit]
-        last = shown[-1] if len(page.rows) > limit else None
+        shown = found.rows[:limit]
+        last = shown[-1] if len(found.rows) > limit else None
         history = HistoryPage(
             user=ref,
-            media=media_id,
+            media=found.media_id,
             items=[HistoryOut.of(row) for row in shown],
             next=None if last is None else cursor_of(last["log_epoch"], last["version"]),
-            version=VersionOut.of(page.version),
+            version=VersionOut.of(found.version),
         )
-        return _answer(history, page.version, if_none_match)
+        return _answer(history, found.version, if_none_match, found.joined)
 
     @router.get(
         "/events/{event_id:path}",
@@ -223,8 +222,15 @@ async def _wait_for(read: ReadModels, event_id: str | None, user: str) -> None:
         pause = min(pause * 1.5, _POLL_MAX_S)
 
 
-def _answer(body: BaseModel, version: Version | None, if_none_match: str | None) -> Response:
-    etag = NOTHING if version is None else version.etag
+def _made_of(rows: Sequence[Row]) -> list[str]:
+    """What a list depends on besides its version: which media it shows, and which are in them."""
+    return [name for row in rows for name in (row["media_id"], *row["joined"], "")]
+
+
+def _answer(
+    body: BaseModel, version: Version | None, if_none_match: str | None, made_of: Iterable[str] = ()
+) -> Response:
+    etag = NOTHING if version is None else version.tag_with(made_of)
     headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
     if matches(if_none_match, etag):
         return Response(status_code=304, headers=headers)

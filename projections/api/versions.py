@@ -6,8 +6,11 @@ import base64
 import binascii
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+import xxhash
 
 from streams.runtime.problems import Problem
 
@@ -25,7 +28,14 @@ class Version:
 
     @property
     def etag(self) -> str:
-        return f'"{self.model_epoch}.{self.log_epoch}.{self.offset}"'
+        return self.tag_with(())
+
+    def tag_with(self, parts: Iterable[str]) -> str:
+        """Entity tag of an answer that also depends on what it is made of: media found to be the same move no
+        version of a person's, so the tag names ``parts`` by a hash. Without parts it is the plain one."""
+        named = "\0".join(parts)
+        more = f"-{xxhash.xxh32_hexdigest(named.encode())}" if named else ""
+        return f'"{self.model_epoch}.{self.log_epoch}.{self.offset}{more}"'
 
 
 NOTHING = '"0.0.0"'

@@ -84,11 +84,13 @@ def _per_key(
 
 
 def _invalidations(written: Sequence[Record[PlaybackDecided]]) -> list[Invalidation]:
-    """One for each progress row written and one for each person's lists, each with its newest version."""
+    """One for each progress row written, for what was asked by the media it has taken in, and for each person's lists,
+    each with its newest version."""
     found: dict[str, Record[PlaybackDecided]] = {}
     for record in sorted(written, key=lambda record: (record.log_epoch, record.offset)):
         event = record.event
-        found[progress_key(event.user_ref, event.media_id)] = record
+        for media_id in (event.media_id, *event.joined):
+            found[progress_key(event.user_ref, media_id)] = record
         found[continue_key(event.user_ref)] = record
     return [
         Invalidation(
@@ -158,6 +160,7 @@ def _stage_row(record: Record[PlaybackDecided], newest: bool, moved: PlaybackDec
         event.device_id,
         _json(event.pending),
         _json(event.conflict),
+        list(event.joined),
         newest,
         moved.event_id if moved and newest else None,
         moved.report_event_time if moved and newest else None,

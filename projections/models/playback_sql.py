@@ -63,6 +63,7 @@ STAGE_COLUMNS: dict[str, str] = {
     "device_id": "text",
     "pending": "jsonb",
     "conflict": "jsonb",
+    "joined": "text[] NOT NULL",
     # of its key in this batch: the newest record, and the last one that moved something
     "newest": "boolean NOT NULL",
     "moved_event_id": "text",
@@ -120,7 +121,7 @@ ON CONFLICT DO NOTHING"""
 
 _STATE = (
     "media_kind, epoch, epoch_started_at, phase, position_ms, resume_position_ms, duration_ms, played, play_count, "
-    "last_played_at, listened_ms, event_time, session_id, device_id, pending, conflict"
+    "last_played_at, listened_ms, event_time, session_id, device_id, pending, conflict, joined"
 )
 _REPLACED = ", ".join(
     f"{name} = excluded.{name}" for name in (*_STATE.split(", "), "updated_ms", "correlation_id", *_VERSION.split(", "))

@@ -23,9 +23,6 @@ GRANT SELECT ON model.epoch TO playhead_projector;
 GRANT INSERT ON model.outbox TO playhead_projector;
 GRANT EXECUTE ON FUNCTION model.keep_event_days(integer, integer) TO playhead_projector;
 
--- media that ended, which the library projection tells
-GRANT SELECT, INSERT, UPDATE, DELETE ON model.media_merges TO playhead_projector;
-
 -- relay: the outbox and nothing else
 GRANT USAGE ON SCHEMA model TO playhead_relay;
 GRANT SELECT, DELETE ON model.outbox TO playhead_relay;
@@ -34,9 +31,6 @@ GRANT SELECT, DELETE ON model.outbox TO playhead_relay;
 GRANT USAGE ON SCHEMA api TO playhead_reader;
 GRANT SELECT ON ALL TABLES IN SCHEMA api TO playhead_reader;
 GRANT EXECUTE ON FUNCTION api.progress_of(text, text[]), api.media_after(text, text, bigint) TO playhead_reader;
--- door: of these what is known of media, and no person's playback
-GRANT USAGE ON SCHEMA api TO playhead_door;
-GRANT SELECT ON api.media_facts, api.media_names TO playhead_door;
 
 -- tasks: the projector says what is wanted, the worker what becomes of it, under leases that only it can take
 GRANT USAGE ON SCHEMA core TO playhead_projector;

@@ -250,7 +250,7 @@ def _columns(plain: str, **renamed: str) -> dict[str, str]:
 _SOURCE = ("source_event_id", "source_event_time", "source_device_id")
 _STATE = _columns(
     "media_kind epoch epoch_started_at phase position_ms resume_position_ms duration_ms played play_count "
-    "last_played_at listened_ms event_time session_id device_id correlation_id"
+    "last_played_at listened_ms event_time session_id device_id joined correlation_id"
 )
 _HISTORY = _columns(
     "user_ref media_id event_id source_id kind origin verdict reason notes report_position_ms occurred_at logged_at "

@@ -1,6 +1,6 @@
--- Listening time by person, media, source and UTC day of the event.
+-- Listening time by person, media that stays, source and UTC day of the event.
 CREATE VIEW api.listening_days AS
-SELECT user_ref, media_id, source_id,
-       (timestamp '1970-01-01' + event_time * interval '1 millisecond')::date AS day, sum(added_ms) AS listened_ms
-FROM model.listening_time
-GROUP BY user_ref, media_id, source_id, day;
+SELECT l.user_ref, coalesce(m.survivor, l.media_id) AS media_id, l.source_id,
+       (timestamp '1970-01-01' + l.event_time * interval '1 millisecond')::date AS day, sum(l.added_ms) AS listened_ms
+FROM model.listening_time l LEFT JOIN model.media_merges m ON m.media_id = l.media_id
+GROUP BY l.user_ref, coalesce(m.survivor, l.media_id), l.source_id, day;

@@ -8,7 +8,9 @@ SELECT n.asked, e.model_epoch, i.log_epoch, i.partition, i.version, i.media_id, 
        i.year, i.number, i.part, i.artists, i.provider_ids, i.first_seen_at, i.changed_at, i.correlation_id,
        ARRAY(SELECT a.upstream_id FROM model.upstream_aliases a WHERE a.media_id = i.media_id ORDER BY 1) AS aliases,
        ARRAY(SELECT m.media_id FROM model.media_merges m WHERE m.survivor = i.media_id ORDER BY 1) AS merged_from,
-       ARRAY(SELECT c.collection_id FROM model.collection_items c WHERE c.media_id = i.media_id ORDER BY 1)
+       (SELECT coalesce(jsonb_agg(jsonb_build_object('collection', c.collection_id, 'kind', c.kind, 'name', c.name)
+                                  ORDER BY c.kind, c.name, c.collection_id), '[]')
+        FROM model.collection_items m JOIN model.collections c USING (collection_id) WHERE m.media_id = i.media_id)
            AS collections,
        (SELECT coalesce(jsonb_agg(jsonb_build_object('path', encode(l.path, 'hex'), 'size', l.size,
                                                      'mtime_ns', l.mtime_ns) ORDER BY l.ordinal), '[]')

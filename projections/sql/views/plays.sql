@@ -1,5 +1,6 @@
--- One row for each play that counted.
+-- One row for each play that counted, of the media that stays.
 CREATE VIEW api.plays AS
-SELECT log_epoch, partition, version, user_ref, media_id, epoch, event_id, source_id, session_id, device_id, media_kind,
-       event_time, logged_at, correlation_id
-FROM model.plays;
+SELECT p.log_epoch, p.partition, p.version, p.user_ref, coalesce(m.survivor, p.media_id) AS media_id,
+       p.media_id AS decided_media_id, p.epoch, p.event_id, p.source_id, p.session_id, p.device_id, p.media_kind,
+       p.event_time, p.logged_at, p.correlation_id
+FROM model.plays p LEFT JOIN model.media_merges m ON m.media_id = p.media_id;

@@ -1,7 +1,11 @@
--- What is shown of one person's playback of one media, with its version.
+-- What is shown of one person's playback of one media, with its version: of media that stay, the others joined in.
+-- Say whose (user_ref): a media of a person is found faster by api.progress_of, on which this stands.
 CREATE VIEW api.progress AS
-SELECT e.model_epoch, p.log_epoch, p.partition, p.version, p.user_ref, p.media_id, p.media_kind, p.epoch,
-       p.epoch_started_at, p.phase, p.position_ms, p.resume_position_ms, p.duration_ms, p.played, p.play_count,
-       p.last_played_at, p.listened_ms, p.event_time, p.session_id, p.device_id, p.pending, p.conflict,
-       p.source_event_id, p.source_event_time, p.source_device_id, p.updated_ms, p.correlation_id, p.resumable
-FROM model.playback_progress p CROSS JOIN model.epoch e;
+SELECT f.model_epoch, f.log_epoch, f.partition, f.version, theirs.user_ref, f.media_id, f.media_kind, f.epoch,
+       f.epoch_started_at, f.phase, f.position_ms, f.resume_position_ms, f.duration_ms, f.played, f.play_count,
+       f.last_played_at, f.listened_ms, f.event_time, f.session_id, f.device_id, f.pending, f.conflict,
+       f.source_event_id, f.source_event_time, f.source_device_id, f.updated_ms, f.correlation_id, f.resumable, f.joined
+FROM (
+    SELECT user_ref, array_agg(media_id) AS media FROM model.playback_progress GROUP BY user_ref
+) AS theirs
+CROSS JOIN LATERAL api.progress_of(theirs.user_ref, theirs.media) AS f;
