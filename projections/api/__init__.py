@@ -1,9 +1,11 @@
-"""The read API over the read models: progress, lists, history and explanations, each with its version."""
+"""The read API over the read models: progress, lists, history, explanations and the library, each with its version."""
 
 from __future__ import annotations
 
+from projections.api.library import library_router
+from projections.api.library_models import LibraryModels
 from projections.api.names import Names
 from projections.api.read_models import ReadModels
 from projections.api.router import api_router
 
-__all__ = ["Names", "ReadModels", "api_router"]
+__all__ = ["LibraryModels", "Names", "ReadModels", "api_router", "library_router"]

@@ -42,7 +42,14 @@ _ScanId = Annotated[
     str,
     Path(max_length=ID_BYTES_MAX, pattern="^[^\\x00]+$", description="source and generation: `{source}:{generation}`"),
 ]
-_Text = Annotated[str | None, Query(max_length=ID_BYTES_MAX, pattern="^[^\\x00]+$")]
+_Kind = Annotated[str | None, Query(max_length=ID_BYTES_MAX, pattern="^[^\\x00]+$")]
+_ItemKind = Annotated[
+    str | None, Query(max_length=ID_BYTES_MAX, pattern="^[^\\x00]+$", description="media_kind or item_kind")
+]
+_Search = Annotated[
+    str | None,
+    Query(max_length=ID_BYTES_MAX, pattern="^[^\\x00]+$", description="part of a title or an artist's name"),
+]
 _Source = Annotated[str | None, Query(max_length=64, pattern="^[^\\x00]+$", description="whose names the path uses")]
 _Limit = Annotated[int, Query(ge=1, le=ITEMS_MAX)]
 _Cursor = Annotated[str | None, Query(max_length=_NAME_CURSOR_MAX, description="`next` of the page before")]
@@ -109,8 +116,8 @@ def library_router(read: LibraryModels, names: Names, require: Callable[[Scope],
         source: _Id,
         caller: Principal = Depends(caller_of),
         status: _Status = None,
-        kind: Annotated[_Text, Query(description="media_kind or item_kind")] = None,
-        text: Annotated[_Text, Query(description="part of a title or an artist's name")] = None,
+        kind: _ItemKind = None,
+        text: _Search = None,
         limit: _Limit = ITEMS_DEFAULT,
         cursor: _Cursor = None,
         if_none_match: _IfNoneMatch = None,
@@ -127,7 +134,7 @@ def library_router(read: LibraryModels, names: Names, require: Callable[[Scope],
         if page is None:
             raise not_found()
         found = ItemPage(**_items(page.rows, limit), version=VersionOut.of(page.version))
-        return _answer(found, page.version, if_none_match, _seen(page.rows))
+        return _answer(found, page.version, if_none_match, _made_of(page.rows))
 
     @router.get("/media/{media:path}", summary="One media, by any of its ids", response_model=MediaOut)
     async def media_of(
@@ -141,18 +148,15 @@ def library_router(read: LibraryModels, names: Names, require: Callable[[Scope],
         if row is None:
             raise not_found()
         paths = caller.may(Scope.OPERATE)
-        made_of = (
-            *_seen([row]),
-            *_visible(paths),
-            *(f"{one['collection']} {one['name']}" for one in row["collections"]),
-        )
+        groups = [f"{one['collection']} {one['name']}" for one in row["collections"]]
+        made_of = (*_made_of([row]), *_visible(paths), *groups)
         return _answer(MediaOut.of_media(row, paths), version_of(row), if_none_match, made_of)
 
     @router.get("/sources/{source}/collections", summary="Collections of a source", response_model=CollectionPage)
     async def collections(
         source: _Id,
         caller: Principal = Depends(caller_of),
-        kind: _Text = None,
+        kind: _Kind = None,
         gone: Annotated[bool, Query(description="also those without an item that is there")] = False,
         limit: _Limit = ITEMS_DEFAULT,
         cursor: _Cursor = None,
@@ -195,8 +199,7 @@ def library_router(read: LibraryModels, names: Names, require: Callable[[Scope],
             raise not_found()
         row, page = one
         found = CollectionWithItems(**CollectionOut.fields_of(row), **_items(page.rows, limit))
-        # An alias moves an item's version, and not its collections'.
-        return _answer(found, page.version, if_none_match, (*_seen(page.rows), *_versions(page.rows)))
+        return _answer(found, page.version, if_none_match, _made_of(page.rows))
 
     return router
 
@@ -225,13 +228,10 @@ def _name_cursor(cursor: str | None) -> tuple[str, str] | None:
     return name, begin[1]
 
 
-def _seen(rows: Sequence[Row]) -> list[str]:
-    """Which scans saw them last: a scan that changes nothing moves no version, though it has seen them."""
-    return [str(row["last_seen_generation"]) for row in rows]
-
-
-def _versions(rows: Sequence[Row]) -> list[str]:
-    return [f"{row['log_epoch']}.{row['version']}" for row in rows]
+def _made_of(rows: Sequence[Row]) -> list[str]:
+    """What a list of items shows that its version does not tell: the scan that saw an item last moves no version when
+    nothing else changed, and an alias moves that of the item alone."""
+    return [f"{row['media_id']} {row['log_epoch']}.{row['version']} {row['last_seen_generation']}" for row in rows]
 
 
 def _visible(paths: bool) -> tuple[str, ...]:

@@ -51,8 +51,8 @@ GRANT SELECT ON core.tasks TO playhead_door;
 
 -- library: the projector writes its read models, and the names the door looks media up by
 GRANT SELECT, INSERT, UPDATE, DELETE ON
-    model.media_items, model.media_locators, model.upstream_aliases, model.scan_sessions, model.source_state,
-    model.collections, model.collection_items
+    model.media_items, model.media_locators, model.media_merges, model.upstream_aliases, model.scan_sessions,
+    model.source_state, model.collections, model.collection_items
     TO playhead_projector;
 GRANT SELECT, INSERT, UPDATE ON core.media_aliases TO playhead_projector;
 -- the worker compares with what is known of files

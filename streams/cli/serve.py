@@ -62,7 +62,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 def application(settings: Settings) -> FastAPI:
     """The HTTP application of this role. Connects when its lifespan begins, not before."""
-    from projections.api import Names, ReadModels, api_router
+    from projections.api import LibraryModels, Names, ReadModels, api_router, library_router
     from streams.ingest.http import ingest_router
     from streams.ingest.wiring import Ingest
     from streams.runtime import failpoints
@@ -75,7 +75,8 @@ def application(settings: Settings) -> FastAPI:
 
     clock = SystemClock()
     ingest = Ingest(settings, Contract.of(settings), clock, failpoints.armed(settings.failpoints))
-    read = ReadModels(Database(settings.postgres.conninfo("reader"), clock=clock))
+    reader = Database(settings.postgres.conninfo("reader"), clock=clock)
+    read = ReadModels(reader)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -95,4 +96,5 @@ def application(settings: Settings) -> FastAPI:
     app.include_router(ingest_router(ingest.door, ingest.guard))
     names = Names(PostgresPeople(ingest.database), PostgresAliases(ingest.database))
     app.include_router(api_router(read, names, ingest.guard))
+    app.include_router(library_router(LibraryModels(reader), names, ingest.guard))
     return app
