@@ -7,12 +7,14 @@ answers None when it was taken, or the cause class of the dead letter it became.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from confluent_kafka import Message
 
 from projections.decoding import Decoder
+from projections.models.library import LibraryProjection
+from projections.models.library_fold import Known, LibraryFold
 from projections.models.playback import PlaybackProjection
 from projections.models.tasks import TaskProjection, meaning
 from projections.offsets import Position
@@ -20,8 +22,9 @@ from schemas.codec import Codec
 from schemas.errors import ContractError
 from schemas.events import EVENTS
 from schemas.ids import SchemaIds
+from schemas.library import Change
 from schemas.placement import partition_of
-from schemas.topics import LIBRARY_COMMANDS, MEDIA_MERGED, PLAYBACK_DECIDED, PLAYBACK_REPORTED, Topic
+from schemas.topics import LIBRARY_CHANGED, LIBRARY_COMMANDS, MEDIA_MERGED, PLAYBACK_DECIDED, PLAYBACK_REPORTED, Topic
 from streams.agents import playback
 from streams.domain.playback import decide
 from streams.domain.policy import PLAYTHROUGH
@@ -140,11 +143,36 @@ def tasks(data: bytes) -> str | None:
     return decoded.poison[0].error.cause if decoded.poison else None
 
 
+def library_projection(data: bytes) -> str | None:
+    """One change through the library projection's decoder, and its fold over nothing."""
+    key, partition = b"s", 0
+    try:
+        event: Any = CODEC.decode(data)
+        key = event.source_id.encode()
+        partition = partition_of(key, LIBRARY_CHANGED.partitions)
+        if isinstance(event, Change):
+            # Causes of the examples are of partitions of their own.
+            event = replace(event, cause=replace(event.cause, partition=partition))
+            data = CONTRACT.encode(event)
+    except ContractError:
+        pass
+    message: Message[Any, Any] = Message(
+        topic=LIBRARY_CHANGED.name, partition=partition, offset=5, key=key, value=data, timestamp=(2, LOGGED_AT)
+    )
+    positions = {number: Position(number, "topic-id") for number in range(LIBRARY_CHANGED.partitions)}
+    decoded = Decoder(LibraryProjection(), CONTRACT, FakeClock()).decode([message], positions)
+    fold = LibraryFold(Known())
+    for record in decoded.records:
+        fold.apply(record)
+    return decoded.poison[0].error.cause if decoded.poison else None
+
+
 CONSUMERS: tuple[Consumer, ...] = (
     Consumer("codec", codec, frozenset(EVENTS), judges=False),
     Consumer("contract", contract, frozenset(EVENTS), judges=False),
     Consumer("playback agent", agent, frozenset(PLAYBACK_REPORTED.holds)),
     Consumer("playback agent, merges", merges, frozenset(MEDIA_MERGED.holds)),
     Consumer("playback projection", projection, frozenset(PLAYBACK_DECIDED.holds)),
+    Consumer("library projection", library_projection, frozenset(LIBRARY_CHANGED.holds)),
     Consumer("task projection", tasks, frozenset(LIBRARY_COMMANDS.holds)),
 )
