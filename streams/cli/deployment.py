@@ -37,6 +37,8 @@ from streams.runtime.settings import (
 DATABASE = "playhead"
 _DATABASE_ROLES: tuple[DatabaseRole, ...] = get_args(DatabaseRole)
 SETTINGS_FILE = "playhead.toml"
+OTHER_PROJECTIONS = ("library", "tasks")
+"""Beside that of playback, of which there may be several."""
 _SECRET_BYTES = 24
 
 Say = Callable[[str], None]
@@ -94,7 +96,7 @@ def register_schemas(settings: Settings) -> Mapping[str, int]:
 
 
 def roles(settings: Settings, options: Options) -> list[Role]:
-    """The processes of this deployment: the door with the read API, agents, projectors, relay, and the pollers."""
+    """The processes of this deployment: the door with the read API, agents, projectors, relay, pollers and a worker."""
     environment = settings.environment()
     playhead = [sys.executable, "-m", "streams.cli"]
     found = [Role("serve", [*playhead, "serve"], environment)]
@@ -104,9 +106,11 @@ def roles(settings: Settings, options: Options) -> list[Role]:
     for number in range(1, options.projectors + 1):
         name = "project" if options.projectors == 1 else f"project-{number}"
         found.append(Role(name, [*playhead, "project"], environment))
+    found += [Role(f"project-{name}", [*playhead, "project", name], environment) for name in OTHER_PROJECTIONS]
     found.append(Role("relay", [*playhead, "relay"], environment))
     # Also when no server is connected yet: it looks for those that are connected later.
     found.append(Role("poll", [*playhead, "poll"], environment))
+    found.append(Role("work", [*playhead, "work"], environment))
     return found
 
 

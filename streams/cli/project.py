@@ -1,18 +1,20 @@
-"""``playhead project``: decisions become rows, in one PostgreSQL transaction with their offset."""
+"""``playhead project``: records become rows, in one PostgreSQL transaction with their offset."""
 
 from __future__ import annotations
 
 import typer
 
 
-def project() -> None:
-    """Run the playback projection until SIGTERM or Ctrl-C. Start several to share the partitions.
+def project(
+    projection: str = typer.Argument("playback", help="playback (decisions), library (changes) or tasks (commands)."),
+) -> None:
+    """Run one projection until SIGTERM or Ctrl-C. Start several of one to share the partitions.
 
     It refuses to go on (exit code 78) when the topic was recreated or lost records it has not read.
 
-    Example:  playhead project
+    Examples:  playhead project  ·  playhead project tasks
     """
     from projections.entry import run_projection
     from streams.cli import role
 
-    raise typer.Exit(run_projection(role.begin("project")))
+    raise typer.Exit(run_projection(role.begin("project"), projection=projection))

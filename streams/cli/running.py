@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from rich.console import Console
 
 from schemas.placement import PARTITIONS
-from streams.cli.deployment import Options, prepare, roles
+from streams.cli.deployment import OTHER_PROJECTIONS, Options, prepare, roles
 from streams.local import Stack
 from streams.local.progress import BarProgress
 from streams.local.supervisor import Supervisor
@@ -24,7 +24,7 @@ from streams.runtime.kafka import admin_client
 from streams.runtime.settings import PREFIX, Settings
 
 READY_TIMEOUT_S = 90.0
-_PROJECTIONS = ("projection.playback",)
+_PROJECTIONS = tuple(f"projection.{name}" for name in ("playback", *OTHER_PROJECTIONS))
 _POLL_S = 0.1
 
 
@@ -77,7 +77,7 @@ def deployment(
         say("services: Kafka, PostgreSQL" + (", schema registry" if registry else ""))
         addresses = stack.start()
         settings = prepare(folder, addresses, options, say)
-        say("roles: door and read API, agents, projection, relay, pollers")
+        say("roles: door and read API, agents, projections, relay, pollers, worker")
         supervisor = Supervisor(
             roles(settings, options),
             logs=folder / "logs",

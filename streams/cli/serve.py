@@ -93,7 +93,7 @@ def application(settings: Settings) -> FastAPI:
         checks={**ingest.checks, "read models": read.probe},
         description="Media libraries and playback positions, right on every device.",
     )
-    app.include_router(ingest_router(ingest.door, ingest.guard))
+    app.include_router(ingest_router(ingest.door, ingest.guard, ingest.commands))
     names = Names(PostgresPeople(ingest.database), PostgresAliases(ingest.database))
     app.include_router(api_router(read, names, ingest.guard))
     app.include_router(library_router(LibraryModels(reader), names, ingest.guard))

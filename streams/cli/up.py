@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import typer
 
@@ -38,6 +33,7 @@ def up(
 
     from streams.cli import running
     from streams.cli.deployment import SETTINGS_FILE, Options
+    from streams.cli.stopping import until_signal
     from streams.local import ports
     from streams.runtime.errors import ConfigurationError
 
@@ -53,7 +49,7 @@ def up(
     options = Options(http_port=port or None, agents=workers)
     with (
         running.deployment(data.expanduser().absolute(), options, console, registry=registry, on_line=show) as playhead,
-        _until_signal() as stop,
+        until_signal() as stop,
     ):
         addresses = playhead.addresses()
         if as_json:
@@ -87,21 +83,3 @@ def worth_showing(line: str) -> str | None:
     except ValueError:
         return None  # cut in the middle by the end of its process
     return event if isinstance(event, str) and event.startswith(RESTORING) else None
-
-
-@contextmanager
-def _until_signal() -> Iterator[threading.Event]:
-    """An event that SIGTERM or SIGINT sets; a second SIGINT interrupts the stopping too."""
-    stop = threading.Event()
-
-    def ask(_: int, __: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

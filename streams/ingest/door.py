@@ -20,12 +20,13 @@ from typing import Protocol
 from streams.domain.report import problem
 from streams.ingest.draft import Draft, as_rules_see, event_id_of
 from streams.ingest.echoes import way_of
-from streams.ingest.hooks import ParsedReport, Rejected
+from streams.ingest.hooks import Observation, ParsedReport, Rejected
 from streams.ingest.identify import Identified, Identify, Made
 from streams.ingest.listens import oldest_first
 from streams.ingest.media import Media, MediaFacts, Named, NothingKnown
+from streams.ingest.news import is_of_an_item, observed_record, seen_of
 from streams.ingest.people import People
-from streams.ingest.spooled import entry_of
+from streams.ingest.spooled import entry_of, entry_of_news
 from streams.runtime import metrics
 from streams.runtime.clock import Clock
 from streams.runtime.contract import Contract
@@ -63,6 +64,14 @@ class Receipt:
         return len(self.event_ids)
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What became of news of the library: how many are on disk, and how many are of no item."""
+
+    taken: int = 0
+    unused: int = 0
+
+
 class Door:
     """``spool`` None: what Kafka or PostgreSQL can't take now is Unavailable. ``ledger`` None: nothing is an echo."""
 
@@ -81,6 +90,7 @@ class Door:
         failpoint: Failpoint = disarmed,
     ) -> None:
         self.identify = Identify(contract, people, media, facts or NothingKnown(), ledger)
+        self._contract = contract
         self._publisher = publisher
         self._sources = sources
         self._clock = clock
@@ -122,6 +132,45 @@ class Door:
         self._failpoint("ingest.acked")
         event_ids = {draft.index: draft.event_id for draft in drafts}
         return Receipt(tuple(event_ids[index] for index in accepted), tuple(rejected))
+
+    async def tell(
+        self,
+        principal: Principal,
+        news: Sequence[Observation],
+        *,
+        correlation_id: str,
+        idempotency_key: str | None = None,
+    ) -> Told:
+        """Accept news of the library, durably. A token without a source of its own has no library to speak of.
+
+        Raises Unavailable, as ``take`` does.
+        """
+        source_id = principal.source_id
+        received_at = self._clock.now_ms()
+        records = [
+            observed_record(
+                self._contract,
+                seen_of(
+                    one,
+                    index,
+                    source_id,
+                    principal,
+                    received_at=received_at,
+                    correlation_id=correlation_id,
+                    idempotency_key=idempotency_key,
+                ),
+            )
+            for index, one in enumerate(news)
+            if source_id is not None and is_of_an_item(one)
+        ]
+        if records:
+            try:
+                await self._publisher.publish(records)
+            except BrokerAway:
+                if self._spool is None:
+                    raise
+                await self._spool.put([entry_of_news(source_id or "", record) for record in records])
+        return Told(len(records), len(news) - len(records))
 
     async def _keep(
         self, drafts: Sequence[Draft], made: Sequence[Made], later: Sequence[Draft], found: Identified

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from streams.ingest.draft import Draft
 from streams.ingest.identify import Identify
-from streams.ingest.spooled import Unreadable, draft_of
+from streams.ingest.spooled import Unreadable, draft_of, news_of
 from streams.runtime import logs
 from streams.runtime.errors import Permanent, Unavailable
 from streams.runtime.failpoints import Failpoint, disarmed
-from streams.runtime.publisher import Publisher
+from streams.runtime.publisher import Publisher, Record
 from streams.runtime.spool import Kept, Spool
 
 RECORDS_MAX = 500
@@ -67,9 +67,10 @@ class Drain:
         if self._sent:
             await self._delete([])
         piece = await self._spool.oldest(records_max=RECORDS_MAX, per_user_max=PER_USER_MAX, bytes_max=BYTES_MAX)
+        told = await self._tell(piece)
         drafts = await self._readable(piece)
         if not drafts:
-            return 0
+            return told
         found = await self._identify.of(drafts)
         made, refused = await self._identify.records(found.ready)
         await self._hold(piece, [(one.draft, one.reason) for one in [*found.refused, *refused]])
@@ -87,12 +88,36 @@ class Drain:
             await self._delete([piece[one.draft.index] for one in sending])
         if found.unclear:
             raise found.away or Unavailable("a spooled report can't be identified yet")
-        return len(sending)
+        return told + len(sending)
+
+    async def _tell(self, piece: Sequence[Kept]) -> int:
+        """Send the news of the library in it, in order; how many those were."""
+        news: list[tuple[Kept, Record]] = []
+        for kept in piece:
+            try:
+                record = news_of(kept.entry)
+            except Unreadable:
+                continue  # found so again, and held, as a report that can't be read
+            if record is not None:
+                news.append((kept, record))
+        if not news:
+            return 0
+        try:
+            await self._publisher.publish([record for _, record in news])
+        except Permanent as exc:
+            for kept, _ in news:
+                await self._spool.hold([kept], exc.cause)
+            return 0
+        self._failpoint("ingest.drained")
+        await self._delete([kept for kept, _ in news])
+        return len(news)
 
     async def _readable(self, piece: Sequence[Kept]) -> list[Draft]:
         drafts: list[Draft] = []
         for index, kept in enumerate(piece):
             try:
+                if news_of(kept.entry) is not None:
+                    continue
                 drafts.append(draft_of(kept.entry, index))
             except Unreadable:
                 await self._spool.hold([kept], "unreadable")

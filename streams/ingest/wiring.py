@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Self
 
+from streams.ingest.commands import Commands, PostgresKinds
 from streams.ingest.door import Door
 from streams.ingest.drain import Drain
 from streams.ingest.identities import KafkaIdentities
-from streams.ingest.media import Media
+from streams.ingest.media import LibraryFacts, Media
 from streams.ingest.people import People
 from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.contract import Contract
@@ -56,12 +57,14 @@ class Ingest:
                 PostgresPeople(self.database), self.publisher, settings.identity.key(), clock, self.identities
             ),
             media=Media(PostgresAliases(self.database), clock),
+            facts=LibraryFacts(self.database, clock),
             sources=PostgresSources(self.database),
             clock=clock,
             spool=self.spool,
             ledger=PostgresLedger(self.database),
             failpoint=failpoint,
         )
+        self.commands = Commands(contract, self.publisher, PostgresKinds(self.database), clock)
         self.drain = Drain(self.spool, self.door.identify, self.publisher, failpoint=failpoint)
         self.checks: Mapping[str, Check] = {"kafka": self.publisher.probe, "postgres": self.database.probe}
         self._open = AsyncExitStack()

@@ -29,6 +29,7 @@ REPORTS_ACCEPTED = _counter(
     "reports_accepted", "Reports accepted at the door: acknowledged by Kafka, or in the spool.", ("format",)
 )
 REPORTS_REJECTED = _counter("reports_rejected", "Reports refused at the door.", ("format", "reason"))
+OBSERVATIONS_ACCEPTED = _counter("observations_accepted", "News of the library in webhooks, accepted.", ("format",))
 HOOKS_IGNORED = _counter("hooks_ignored", "Webhook calls without playback or library news.", ("format", "reason"))
 UNKNOWN_FIELDS = _counter("unknown_fields", "Fields in payloads that no parser knows; they are tolerated.", ("format",))
 REQUEST_SECONDS = _histogram("request_seconds", "Time to answer an HTTP request.", ("route", "status"))

@@ -74,7 +74,7 @@ def door(bootstrap: str, conninfo: dict[str, Any], folder: Path) -> tuple[Any, s
             yield
 
     app = build_app("bench", limits=Limits(), lifespan=lifespan)
-    app.include_router(ingest_router(house.ingest.door, house.ingest.guard))
+    app.include_router(ingest_router(house.ingest.door, house.ingest.guard, house.ingest.commands))
     return app, house.token
 
 

@@ -14,6 +14,7 @@ from schemas.codec import Codec
 from schemas.events import PlaybackReported
 from schemas.registry import SchemaIds
 from schemas.topics import IDENTITY_USERS, PLAYBACK_REPORTED
+from streams.ingest.commands import Commands
 from streams.ingest.door import Door
 from streams.ingest.drain import Drain
 from streams.ingest.http import ingest_router
@@ -192,6 +193,16 @@ class FakeSources:
 
 
 @dataclass
+class FakeKinds:
+    database: FakeDatabase
+    kinds: dict[str, str] = field(default_factory=lambda: {"home": "native", "jelly": "jellyfin", "music": "files"})
+
+    async def kind_of(self, source_id: str) -> str | None:
+        self.database.ask()
+        return self.kinds.get(source_id)
+
+
+@dataclass
 class FakeTokens:
     database: FakeDatabase = field(default_factory=FakeDatabase)
     rows: dict[bytes, Principal] = field(default_factory=dict)
@@ -211,7 +222,8 @@ def token(letter: str) -> str:
 class World:
     """A door with everything behind it in memory, and an application around it.
 
-    Tokens: ``report`` (source home), ``jelly`` (source jelly), ``read``, ``operate`` (no source), ``bound``
+    Tokens: ``report`` (source home), ``jelly`` (source jelly), ``read``, ``operate`` (no source), ``music``
+    (operates source music), ``bound``
     (source home, one person), ``revoked`` is none.
     """
 
@@ -233,20 +245,24 @@ class World:
         self.ledger = FakeLedger(self.database)
         self.publisher = FakePublisher()
         self.tokens = FakeTokens(self.database)
+        self.kinds = FakeKinds(self.database)
         for letter, principal in {
             "r": Principal("t-report", "home", frozenset({Scope.REPORT})),
             "j": Principal("t-jelly", "jelly", frozenset({Scope.REPORT})),
             "d": Principal("t-read", "home", frozenset({Scope.READ})),
             "o": Principal("t-operate", None, frozenset({Scope.OPERATE})),
+            "m": Principal("t-music", "music", frozenset({Scope.OPERATE})),
             "b": Principal("t-bound", "home", frozenset({Scope.REPORT}), "b" * 32),
         }.items():
             self.tokens.rows[hash_of(token(letter))] = principal
         self.report, self.jelly, self.read, self.operate, self.bound = map(token, "rjdob")
+        self.music = token("m")
         self.codec = Codec(SchemaIds())
         self.door = self.another_door(failpoint=failpoint, facts=facts)
         self.guard = Guard(Authenticator(self.tokens, self.clock), at_once_max=at_once_max)
         self.app: FastAPI = build_app("test", limits=limits)
-        self.app.include_router(ingest_router(self.door, self.guard))
+        commands = Commands(Contract(SchemaIds(), None, self.clock), self.publisher, self.kinds, self.clock)
+        self.app.include_router(ingest_router(self.door, self.guard, commands))
 
     def another_door(self, *, failpoint: Failpoint = disarmed, facts: MediaFacts | None = None) -> Door:
         """A door of another process: the same stores and Kafka, its own memory."""

@@ -9,13 +9,26 @@ from typing import Any
 
 import pytest
 
+from schemas.library import ItemObserved, ItemRemovalObserved
+from schemas.topics import LIBRARY_OBSERVED
 from streams.runtime import metrics
+from streams.runtime.commands import command_partition
 from tests.ingest.fakes import World, progress
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "parse"
 NATIVE_MODE = (EXAMPLES / "jellyfin/progress-native-ticks.json").read_bytes()
 TEMPLATE_MODE = (EXAMPLES / "jellyfin/progress-template-strings.json").read_bytes()
 ITEM_DELETED = (EXAMPLES / "jellyfin/item-deleted.json").read_bytes()
+ITEM_ADDED = json.dumps(
+    {
+        "NotificationType": "ItemAdded",
+        "ItemId": "a1b2c3d4e5f60718293a4b5c6d7e8f90",
+        "ItemType": "Movie",
+        "Name": "Harbour",
+        "Provider_imdb": "tt0111161",
+        "Provider_other": "7",
+    }
+).encode()
 UNKNOWN_TYPE = (EXAMPLES / "jellyfin/unknown-type.json").read_bytes()
 
 
@@ -58,14 +71,52 @@ def test_the_path_token_counts_and_not_a_proxys_authorization() -> None:
     assert answer.status_code == 202
 
 
-def test_library_news_is_counted_and_the_answer_does_not_claim_more() -> None:
+def observed(world: World) -> list[Any]:
+    return [world.codec.decode(record.value) for record in world.publisher.of(LIBRARY_OBSERVED.name)]
+
+
+def test_an_item_that_is_gone_is_told_to_the_library_of_the_tokens_source() -> None:
+    world = World()
+    answer = hook(world, f"/hooks/jellyfin/{world.jelly}", ITEM_DELETED)
+    assert answer.status_code == 202
+    assert (answer.json()["accepted"], answer.json()["observations"]) == (0, 1)
+    [event] = observed(world)
+    assert isinstance(event, ItemRemovalObserved)
+    assert (event.source_id, event.how) == ("jelly", "hook")
+    [record] = world.publisher.of(LIBRARY_OBSERVED.name)
+    assert (record.key, record.partition) == (b"jelly", command_partition("jelly"))
+
+
+def test_an_item_that_is_new_is_told_with_what_the_hook_says_of_it() -> None:
+    world = World()
+    assert hook(world, f"/hooks/jellyfin/{world.jelly}", ITEM_ADDED).status_code == 202
+    [event] = observed(world)
+    assert isinstance(event, ItemObserved)
+    assert (event.generation, event.how, event.locator, event.ordinal) == (None, "hook", None, 0)
+    assert event.details is not None
+    assert event.details.item_kind == "movie"
+    assert (event.details.media_kind, event.details.version, event.details.content_hash) == ("video", None, None)
+    assert ("imdb", "tt0111161") in {(one.provider, one.id) for one in event.details.provider_ids}
+
+
+def test_news_of_what_holds_others_is_none_of_an_item() -> None:
     world = World()
     counted = metrics.HOOKS_IGNORED.labels("jellyfin", "observation")._value.get()
-    answer = hook(world, f"/hooks/jellyfin/{world.jelly}", ITEM_DELETED)
+    series = json.dumps({**json.loads(ITEM_ADDED), "ItemType": "Series"}).encode()
+    answer = hook(world, f"/hooks/jellyfin/{world.jelly}", series)
     assert answer.status_code == 200
-    assert (answer.json()["accepted"], answer.json()["observations_ignored"]) == (0, 1)
+    assert (answer.json()["observations"], answer.json()["observations_ignored"]) == (0, 1)
     assert metrics.HOOKS_IGNORED.labels("jellyfin", "observation")._value.get() == counted + 1
     assert world.publisher.records == []
+
+
+def test_the_same_news_under_one_key_has_one_event_id() -> None:
+    world = World()
+    for _ in range(2):
+        hook(world, f"/hooks/jellyfin/{world.jelly}", ITEM_DELETED, Idempotency_Key="k-1")
+    hook(world, f"/hooks/jellyfin/{world.jelly}", ITEM_DELETED)
+    ids = [event.event_id for event in observed(world)]
+    assert ids[0] == ids[1] != ids[2]
 
 
 def test_an_event_that_carries_nothing_is_answered_200_with_the_reason() -> None:
@@ -114,5 +165,13 @@ def test_kafka_away_is_503_for_hooks_too() -> None:
     world = World()
     world.publisher.away = True
     answer = hook(world, f"/hooks/jellyfin/{world.jelly}", NATIVE_MODE)
+    assert answer.status_code == 503
+    assert "Retry-After" in answer.headers
+
+
+def test_kafka_away_without_a_spool_is_503_for_news_too() -> None:
+    world = World()
+    world.publisher.away = True
+    answer = hook(world, f"/hooks/jellyfin/{world.jelly}", ITEM_DELETED)
     assert answer.status_code == 503
     assert "Retry-After" in answer.headers

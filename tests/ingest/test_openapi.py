@@ -35,11 +35,14 @@ def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def token_for(path: str) -> str:
+    if path.startswith(("/v1/sources", "/v1/scans")):
+        return WORLD.operate
     return WORLD.bound if path.startswith("/1/") else WORLD.jelly if path.startswith("/hooks") else WORLD.report
 
 
 def concrete(path: str, format: str = "jellyfin") -> str:
-    return path.replace("{format}", format).replace("{token}", token_for(path))
+    named = path.replace("{source}", "music").replace("{scan}", "music:41")
+    return named.replace("{format}", format).replace("{token}", token_for(path))
 
 
 @schema.parametrize()
@@ -73,7 +76,7 @@ def test_every_operation_and_every_answer_of_it_has_an_example() -> None:
 EXAMPLES = [
     (path, name, value)
     for path, method, operation in operations()
-    if method == "post"
+    if method == "post" and "requestBody" in operation
     for name, value in examples_of(operation["requestBody"]["content"]["application/json"]).items()
 ]
 

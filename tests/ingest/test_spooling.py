@@ -11,10 +11,12 @@ from typing import TypeVar
 
 import pytest
 
+from schemas.library import ItemRemovalObserved
 from schemas.limits import DOOR_RECORD_BYTES_MAX
+from schemas.topics import LIBRARY_OBSERVED
 from streams.ingest.door import Receipt
 from streams.ingest.drain import PER_USER_MAX, Drain
-from streams.ingest.hooks import Listen, ParsedReport
+from streams.ingest.hooks import Listen, Observation, ParsedReport
 from streams.runtime.contract import Contract
 from streams.runtime.database import DatabaseAway
 from streams.runtime.failpoints import disarmed
@@ -376,3 +378,35 @@ def test_over_http_a_spooled_report_is_202_and_a_full_spool_503_with_retry_after
         assert int(second.headers["Retry-After"]) >= 1
 
     scene(tmp_path, act, records_max=1)
+
+
+def test_news_of_the_library_waits_in_the_spool_and_reaches_the_log_in_order(tmp_path: Path) -> None:
+    jelly = Principal("t", "jelly", frozenset({Scope.REPORT}))
+
+    async def act(world: World) -> None:
+        world.publisher.away = True
+        news = [Observation(change="removed", upstream_media=f"m{number}") for number in range(3)]
+        assert (await world.door.tell(jelly, news, correlation_id="c")).taken == 3
+        await take(world, *numbered(1))
+        assert held(world) == 4
+        with pytest.raises(BrokerAway):
+            await empty(world)
+        world.publisher.away = False
+        await empty(world)
+        seen = [world.codec.decode(one.value) for one in world.publisher.of(LIBRARY_OBSERVED.name)]
+        assert [one.upstream_id for one in seen if isinstance(one, ItemRemovalObserved)] == ["m0", "m1", "m2"]
+        assert [event.event_id for event in world.reported()] == ["e1"]
+        assert held(world) == 0
+
+    scene(tmp_path, act)
+
+
+def test_news_that_no_build_wrote_so_is_set_aside(tmp_path: Path) -> None:
+    async def act(world: World) -> None:
+        assert world.spool is not None
+        await world.spool.put([Entry("jelly", "", b'{"version":1,"topic":"elsewhere"}')])
+        await empty(world)
+        assert world.publisher.records == []
+        assert held(world) == 1
+
+    scene(tmp_path, act)

@@ -62,7 +62,8 @@ class HookAnswer(Accepted):
     """As for reports; and what was understood and not used."""
 
     ignored: list[IgnoredCall] = []
-    observations_ignored: int = Field(0, description="News of the library in this call; not used yet.")
+    observations: int = Field(0, description="News of items of the library, accepted as reports are.")
+    observations_ignored: int = Field(0, description="News of what is no item: a series, an album, a folder.")
 
 
 def checked_key(key: str | None) -> str | None:

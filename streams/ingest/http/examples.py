@@ -67,7 +67,13 @@ NO_NEWS: Final[dict[str, Any]] = {
     "event_ids": [],
     "rejected": [],
     "ignored": [{"reason": "no_news", "detail": "nothing about playback or the library"}],
+    "observations": 0,
     "observations_ignored": 0,
 }
 VALID: Final[dict[str, Any]] = {"code": 200, "message": "Token valid.", "valid": True, "user_name": "1f0c2a9b"}
 INVALID: Final[dict[str, Any]] = {"code": 200, "message": "Token invalid.", "valid": False}
+SCAN: Final[dict[str, Any]] = {"scan": "music:41", "source": "music", "generation": 41}
+SCAN_WANTED: Final[dict[str, Any]] = {
+    "changes": {"summary": "What is new or changed", "value": {"full": False}},
+    "all": {"summary": "Read everything again", "value": {"full": True}},
+}

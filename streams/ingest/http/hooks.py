@@ -67,21 +67,25 @@ def router(door: Door, guard: Guard) -> APIRouter:
         content_type = check_content_type(request, _TAKEN, needed=False)
         results = await results_of(name, request, content_type)
         ignored = [one for one in results if isinstance(one, Ignored)]
-        observations = sum(isinstance(one, Observation) for one in results)
+        news = [one for one in results if isinstance(one, Observation)]
+        told = await door.tell(principal, news, correlation_id=correlation_id(request), idempotency_key=key)
         for one in ignored:
             metrics.HOOKS_IGNORED.labels(name, one.reason).inc()
-        metrics.HOOKS_IGNORED.labels(name, "observation").inc(observations)
+        metrics.HOOKS_IGNORED.labels(name, "observation").inc(told.unused)
+        metrics.OBSERVATIONS_ACCEPTED.labels(name).inc(told.taken)
         reports = [one for one in results if isinstance(one, ParsedReport | Rejected)]
-        unused = {
+        more = {
             "ignored": [{"reason": one.reason, "detail": one.detail} for one in ignored],
-            "observations_ignored": observations,
+            "observations": told.taken,
+            "observations_ignored": told.unused,
         }
         if not reports:
-            return JSONResponse({"accepted": 0, "event_ids": [], "rejected": [], **unused}, 200)
+            document = {"accepted": 0, "event_ids": [], "rejected": [], **more}
+            return JSONResponse(document, 202 if told.taken else 200)
         receipt = await door.take(
             principal, reports, format=name, correlation_id=correlation_id(request), idempotency_key=key
         )
-        return answer(receipt, **unused)
+        return answer(receipt, **more)
 
     documented: dict[str, Any] = {
         "status_code": 202,

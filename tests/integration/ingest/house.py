@@ -45,9 +45,12 @@ def conninfo_of(database: Database) -> dict[str, Any]:
 
 
 def make_core(conninfo: Mapping[str, Any]) -> None:
-    """The door's tables, and two sources."""
+    """The door's tables, two sources, and a library in which nothing is known."""
     with psycopg.connect(**conninfo, autocommit=True) as connection:
         connection.execute("CREATE SCHEMA IF NOT EXISTS core")
+        connection.execute("CREATE SCHEMA IF NOT EXISTS api")
+        connection.execute("CREATE TABLE api.media_facts (media_id text, media_kind text, duration_ms bigint)")
+        connection.execute("CREATE TABLE api.media_names (media_id text, source_id text, upstream_id text)")
         engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(**conninfo))
         metadata.create_all(engine)
         engine.dispose()
@@ -104,7 +107,7 @@ class House:
         self.ingest = Ingest(settings, Contract.of(settings))
         self.database: DoorDatabase = self.ingest.database
         self.app: FastAPI = build_app("test", checks=self.ingest.checks, limits=Limits(64))
-        self.app.include_router(ingest_router(self.ingest.door, self.ingest.guard))
+        self.app.include_router(ingest_router(self.ingest.door, self.ingest.guard, self.ingest.commands))
         with psycopg.connect(**conninfo, autocommit=True) as connection:
             self.token = create_token(connection, "home", ["report"], label="test")
             self.jelly = create_token(connection, "jelly", ["report"])

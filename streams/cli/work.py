@@ -1,0 +1,46 @@
+"""``playhead work``: what is wanted of the outside world is done, under leases."""
+
+from __future__ import annotations
+
+import typer
+
+
+def work(
+    kinds: str = typer.Option("scan,metadata", help="Kinds of tasks to do, with commas between."),
+    scans: int = typer.Option(2, min=1, max=32, help="Scans at once in this process, each of another source."),
+    watch: bool = typer.Option(True, help="Watch the file trees for which that was asked."),
+    schedule: bool = typer.Option(True, help="Ask for the scans that are due by schedule."),
+) -> None:
+    """Do tasks until SIGTERM or Ctrl-C: scan sources, read details again; ask for scans by schedule and on changes.
+
+    Start as many as you like, on every machine that sees the files: a task is done by one at a time, under a lease of
+    30 s by PostgreSQL's clock. What fails in passing is tried again, 2 s to 5 min later, 8 times; then it is a dead
+    letter. A scan that broke off is repeated; what did not change costs one look each. Stopping gives back what is
+    under way, for another to repeat.
+
+    Examples:  playhead work  ·  playhead work --kinds scan --scans 4 --no-watch  ·  playhead work --kinds metadata
+    """
+    from streams.cli import role
+    from streams.cli.stopping import until_signal
+    from streams.effects.wiring import KINDS, make_worker
+    from streams.runtime import failpoints
+    from streams.runtime.contract import Contract
+
+    wanted = [name.strip() for name in kinds.split(",") if name.strip()]
+    unknown = [name for name in wanted if name not in KINDS]
+    if unknown or not wanted:
+        raise typer.BadParameter(f"the kinds are {', '.join(KINDS)}", param_hint="--kinds")
+    settings = role.begin("work")
+    with (
+        until_signal() as stop,
+        make_worker(
+            settings,
+            Contract.of(settings),
+            kinds=wanted,
+            scans_at_once=scans,
+            watching=watch,
+            scheduling=schedule,
+            failpoint=failpoints.armed(settings.failpoints),
+        ) as worker,
+    ):
+        worker.run(stop)
