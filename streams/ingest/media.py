@@ -8,13 +8,14 @@ the computed id is used: an alias nobody could ask for is joined later, when sta
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from streams.domain.identity import media_id
+from streams.domain.words import MEDIA_KINDS
 from streams.runtime.clock import Clock
-from streams.runtime.database import DatabaseAway
+from streams.runtime.database import Connection, Database, DatabaseAway
 from streams.runtime.memory import Memory
 from streams.runtime.people import AliasStore
 
@@ -45,9 +46,11 @@ class Facts:
 
 
 class MediaFacts(Protocol):
-    """Where the door looks up what a report leaves out. The library will answer here."""
+    """Where the door looks up what a report leaves out."""
 
-    async def of(self, source_id: str, media_ids: Collection[str]) -> Mapping[str, Facts]: ...
+    async def of(self, source_id: str, media_ids: Collection[str]) -> Mapping[str, Facts]:
+        """What is known of these, without those nothing is known of. Raises Unavailable when nobody can tell."""
+        ...
 
 
 class NothingKnown:
@@ -56,6 +59,43 @@ class NothingKnown:
     async def of(self, source_id: str, media_ids: Collection[str]) -> Mapping[str, Facts]:
         del source_id, media_ids
         return {}
+
+
+class LibraryFacts:
+    """The MediaFacts of what scans found. What was asked is remembered, nothing being known too: a report comes every
+    few seconds, and what it leaves out it leaves out each time."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        """``database``: as role door."""
+        self._database = database
+        self._memory = Memory[str, Facts](clock, size=REMEMBERED_MAX, fresh_s=FRESH_S, stale_s=STALE_S)
+
+    async def of(self, source_id: str, media_ids: Collection[str]) -> Mapping[str, Facts]:
+        """Never raises Unavailable: with the database away what was known lately is the answer, or nothing."""
+        del source_id  # an id is of one source
+        found = {one: kept for one in media_ids if (kept := self._memory.fresh(one)) is not None}
+        asked = [one for one in media_ids if one not in found]
+        if asked:
+            try:
+                known = await self._database.run(lambda connection: _facts(connection, asked))
+            except DatabaseAway:
+                found |= {one: kept for one in asked if (kept := self._memory.stale(one)) is not None}
+            else:
+                for one in asked:
+                    found[one] = known.get(one, _NO_FACTS)
+                    self._memory.learn(one, found[one])
+        return {one: facts for one, facts in found.items() if facts != _NO_FACTS}
+
+
+_NO_FACTS: Final = Facts()
+
+
+async def _facts(connection: Connection, media_ids: Sequence[str]) -> dict[str, Facts]:
+    cursor = await connection.execute(
+        "SELECT media_id, media_kind, duration_ms FROM api.media_facts WHERE media_id = ANY(%s)", (list(media_ids),)
+    )
+    # A kind nobody plays is none, and a duration of 0 an unknown one.
+    return {row[0]: Facts(row[1] if row[1] in MEDIA_KINDS else None, row[2] or None) for row in await cursor.fetchall()}
 
 
 class Media:

@@ -56,7 +56,7 @@ class AliasStore(Protocol):
         ...
 
     async def upstream(self, source_id: str, media_ids: Collection[str]) -> Mapping[str, str]:
-        """media_id → what this source calls it, of those it has named."""
+        """media_id → what this source calls it now, of those it has named."""
         ...
 
     async def add(self, source_id: str, media: Mapping[str, str]) -> Mapping[str, str]:
@@ -144,10 +144,12 @@ class PostgresAliases:
 
         async def ask(connection: Connection) -> dict[str, str]:
             cursor = await connection.execute(
-                # Several names of one media: the same one each time.
-                "SELECT media_id, min(upstream_media) FROM core.media_aliases"
-                " WHERE source_id = %s AND media_id = ANY(%s) GROUP BY media_id",
-                (source_id, wanted),
+                # As the library lists it now; of several names the door has met, the same one each time.
+                "SELECT asked, coalesce(n.upstream_id, min(a.upstream_media)) FROM unnest(%(media)s::text[]) AS asked"
+                " LEFT JOIN api.media_names n ON n.media_id = asked AND n.source_id = %(source)s"
+                " LEFT JOIN core.media_aliases a ON a.media_id = asked AND a.source_id = %(source)s"
+                " GROUP BY asked, n.upstream_id HAVING coalesce(n.upstream_id, min(a.upstream_media)) IS NOT NULL",
+                {"source": source_id, "media": wanted},
             )
             return dict(await cursor.fetchall())
 

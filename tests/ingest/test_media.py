@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any, cast
 
 import pytest
 
 from streams.domain.identity import media_id
-from streams.ingest.media import Media, Named
+from streams.ingest.media import Facts, LibraryFacts, Media, Named
 from streams.runtime.clock import FakeClock
 from streams.runtime.database import DatabaseAway
 from tests.ingest.fakes import FakeAliases
@@ -50,3 +52,66 @@ def test_what_may_be_an_id_of_ours_waits_for_the_database() -> None:
 def test_the_same_name_in_two_sources_is_two_media() -> None:
     media, name = Media(FakeAliases(), FakeClock()), Named("m", True)
     assert asyncio.run(media.ids("home", {name})) != asyncio.run(media.ids("jelly", {name}))
+
+
+class FakeLibrary:
+    """As much of a database as LibraryFacts asks: rows of (media_id, media_kind, duration_ms)."""
+
+    def __init__(self, *rows: tuple[str, str | None, int | None]) -> None:
+        self.rows = rows
+        self.away = False
+        self.asked: list[list[str]] = []
+
+    async def run(self, work: Any) -> Any:
+        if self.away:
+            raise DatabaseAway("away")
+        return await work(self)
+
+    async def execute(self, query: str, parameters: tuple[list[str]]) -> FakeLibrary:
+        assert "api.media_facts" in query
+        self.asked.append(sorted(parameters[0]))
+        return self
+
+    async def fetchall(self) -> list[tuple[str, str | None, int | None]]:
+        return [row for row in self.rows if row[0] in self.asked[-1]]
+
+
+def facts_of(library: FakeLibrary, clock: FakeClock, *asks: set[str]) -> list[Mapping[str, Facts]]:
+    facts = LibraryFacts(cast(Any, library), clock)
+
+    async def scene() -> list[Mapping[str, Facts]]:
+        return [await facts.of("home", ids) for ids in asks]
+
+    return asyncio.run(scene())
+
+
+def test_what_scans_found_is_asked_once_a_minute_and_that_nothing_is_known_too() -> None:
+    library = FakeLibrary(("m", "audiobook", 3_600_000))
+    found = facts_of(library, FakeClock(), {"m", "n"}, {"m"}, {"n"}, {"m", "o"})
+    assert found == [
+        {"m": Facts("audiobook", 3_600_000)},
+        {"m": Facts("audiobook", 3_600_000)},
+        {},
+        {"m": Facts("audiobook", 3_600_000)},
+    ]
+    assert library.asked == [["m", "n"], ["o"]]
+
+
+def test_a_kind_nobody_plays_and_a_duration_of_nothing_are_not_known() -> None:
+    library = FakeLibrary(("m", "book", 0), ("n", None, 60_000))
+    assert facts_of(library, FakeClock(), {"m", "n"}) == [{"n": Facts(None, 60_000)}]
+
+
+def test_with_the_database_away_what_was_known_lately_is_the_answer_or_nothing() -> None:
+    library, clock = FakeLibrary(("m", "music", 200_000)), FakeClock()
+    facts = LibraryFacts(cast(Any, library), clock)
+
+    async def scene() -> None:
+        assert await facts.of("home", {"m"}) == {"m": Facts("music", 200_000)}
+        library.away = True
+        clock.advance(120_000)
+        assert await facts.of("home", {"m", "n"}) == {"m": Facts("music", 200_000)}
+        clock.advance(3_600_000)
+        assert await facts.of("home", {"m"}) == {}
+
+    asyncio.run(scene())

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import psycopg
 import pytest
 
+from streams.ingest.media import Facts, LibraryFacts
 from streams.runtime.clock import FakeClock, SystemClock
 from streams.runtime.database import Database as DoorDatabase
 from streams.runtime.errors import Permanent
@@ -57,6 +58,29 @@ class TestPostgresPeople(_OnPostgres, PeopleStoreContract):
 class TestPostgresAliases(_OnPostgres, AliasStoreContract):
     def run(self, test: Callable[[AliasStore, AliasStore], Awaitable[T]]) -> T:
         return self.with_two(lambda one, two: test(PostgresAliases(one), PostgresAliases(two)))
+
+    def test_a_media_is_shown_by_the_name_it_is_listed_under_now(self, connection: psycopg.Connection[Any]) -> None:
+        async def scene(aliases: AliasStore, _: AliasStore) -> None:
+            await aliases.add("home", {"b": "1" * 32, "a": "1" * 32, "c": "2" * 32})
+            asked = ["1" * 32, "2" * 32, "3" * 32, "4" * 32]
+            assert await aliases.upstream("home", asked) == {"1" * 32: "a", "2" * 32: "c"}
+            connection.execute("INSERT INTO api.media_names VALUES (%s, 'home', 'z')", ("1" * 32,))
+            connection.execute("INSERT INTO api.media_names VALUES (%s, 'home', 'new')", ("3" * 32,))
+            connection.execute("INSERT INTO api.media_names VALUES (%s, 'jelly', 'theirs')", ("4" * 32,))
+            assert await aliases.upstream("home", asked) == {"1" * 32: "z", "2" * 32: "c", "3" * 32: "new"}
+
+        self.run(scene)
+
+
+class TestLibraryFacts(_OnPostgres):
+    def test_what_a_scan_found_is_known_at_the_door(self, connection: psycopg.Connection[Any]) -> None:
+        connection.execute("INSERT INTO api.media_facts VALUES ('m', 'audiobook', 3600000)")
+
+        async def scene(database: DoorDatabase, _: DoorDatabase) -> None:
+            known = await LibraryFacts(database, SystemClock()).of("home", {"m", "n"})
+            assert known == {"m": Facts("audiobook", 3_600_000)}
+
+        self.with_two(scene)
 
 
 class TestTokens(_OnPostgres):

@@ -110,21 +110,41 @@ ALLOWED: dict[Role, tuple[str, ...]] = {
         "SELECT secret FROM core.source_accounts",
         "DELETE FROM core.poll_state",
         "DELETE FROM core.forward_sent",
+        "SELECT * FROM api.media_facts",
+        "SELECT * FROM api.media_names",
     ),
     "projector": (
         "SELECT * FROM model.playback_progress",
         "DELETE FROM model.plays",
+        "DELETE FROM model.media_merges",
         "SELECT model.keep_event_days(1, 30)",
         "CREATE TEMPORARY TABLE stage (x int)",
     ),
     "relay": ("SELECT * FROM model.outbox", "DELETE FROM model.outbox", "LISTEN playhead_outbox"),
     "reader": tuple(
         f"SELECT * FROM api.{view}"
-        for view in ("progress", "continue_watching", "user_versions", "history", "plays", "listening_days", "events")
+        for view in (
+            "progress",
+            "continue_watching",
+            "user_versions",
+            "history",
+            "plays",
+            "listening_days",
+            "events",
+            "media_merges",
+            "progress_of('u', '{m}')",
+            "media_after('u', 'm', 3)",
+        )
     ),
 }
 DENIED: dict[Role, tuple[str, ...]] = {
-    "door": ("SELECT * FROM model.outbox", "SELECT * FROM api.progress", "CREATE TABLE core.x (a int)"),
+    "door": (
+        "SELECT * FROM model.outbox",
+        "SELECT * FROM api.progress",
+        "SELECT * FROM api.progress_of('u', '{m}')",
+        "SELECT * FROM model.media_items",
+        "CREATE TABLE core.x (a int)",
+    ),
     "projector": (
         "SELECT * FROM core.users",
         "SELECT * FROM core.tokens",
@@ -148,7 +168,7 @@ DENIED: dict[Role, tuple[str, ...]] = {
         "SELECT * FROM core.users",
         "SELECT * FROM core.tokens",
         "SELECT * FROM core.source_accounts",
-        "SET default_transaction_read_only = off; DELETE FROM api.plays",
+        "SET default_transaction_read_only = off; DELETE FROM api.media_merges",
         "CREATE TEMPORARY TABLE stage (x int)",
     ),
 }
