@@ -172,7 +172,7 @@ class World:
         )
 
     @contextmanager
-    def running(self, runner: Runner[PlaybackDecided] | None = None) -> Iterator[Running]:
+    def running(self, runner: Runner[Any] | None = None) -> Iterator[Running]:
         """A runner in a thread, stopped at the end; what ended it is raised unless the test took it."""
         running = Running(runner or self.runner())
         try:
@@ -224,7 +224,7 @@ class World:
 
 
 class Running:
-    def __init__(self, runner: Runner[PlaybackDecided]) -> None:
+    def __init__(self, runner: Runner[Any]) -> None:
         self.stop = threading.Event()
         self.error: BaseException | None = None
         self._runner = runner
