@@ -26,7 +26,6 @@ def add(
     user: str = typer.Option("", help="The one person its token is for; needed for listenbrainz, which names none."),
     path: Path | None = typer.Option(None, help="files: the folder, as the machine of 'playhead work' has it."),
     watch: bool = typer.Option(True, help="files: scan when something changes there, too."),
-    follow_symlinks: bool = typer.Option(False, help="files: go where symbolic links lead, within the folder."),
     every: str = typer.Option("", metavar="CRON", help="files: when to scan, in UTC; four times a day when not given."),
     elsewhere: bool = typer.Option(False, "--elsewhere", help="files: the folder is another machine's; don't look."),
     as_json: Json = False,
@@ -42,7 +41,7 @@ def add(
     from streams.runtime.tokens import create_source, create_token
 
     if kind == "files":
-        add_files(source_id, name, path, watch, follow_symlinks, every, elsewhere, as_json)
+        add_files(source_id, name, path, watch, every, elsewhere, as_json)
         return
     if path is not None or every:
         raise typer.BadParameter("only sources of kind files are a folder", param_hint="--path")
@@ -94,7 +93,6 @@ def add_files(
     name: str,
     path: Path | None,
     watch: bool,
-    follow_symlinks: bool,
     every: str,
     elsewhere: bool,
     as_json: bool,
@@ -118,7 +116,7 @@ def add_files(
         )
     if not elsewhere and not root.is_dir():
         raise Permanent(f"{root} is no folder", cause="bad_source")
-    tree = SourceTree(source_id, os.fsencode(root), watch, follow_symlinks)
+    tree = SourceTree(source_id, os.fsencode(root), watch)
     with door_connection(Settings.load()) as connection:
         made = create_source(connection, source_id, "files", name or source_id)
         add_tree(connection, tree, every or None)

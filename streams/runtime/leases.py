@@ -29,6 +29,7 @@ from streams.runtime.errors import PlayheadError, Unavailable
 
 TTL_S: Final = 30.0
 RENEWALS_PER_TTL: Final = 3
+CHECKED_S: Final = 0.2
 _RETRY_S: Final = 0.2
 _ERROR_CHARS_MAX: Final = 500
 _NOTHING_SAID: Final = {"error": None, "error_class": None}
@@ -163,6 +164,7 @@ class Lease:
         self._version = task.version
         self._stop = threading.Event()
         self._stopping: Callable[[], bool] = lambda: False
+        self._checked_at: float | None = None
         self.lost = False
         """Whether a renewal was refused."""
         # Ours for sure until then, as far as this machine's clock goes on: it can only end waiting earlier.
@@ -189,15 +191,20 @@ class Lease:
     def check(self) -> None:
         """Return when the task is still ours and wanted. Raises Cancelled when it is not wanted any more.
 
-        While the database is away it waits for it, as long as the lease would have lasted.
+        An answer counts for CHECKED_S, so that it may be called often. While the database is away it waits for it, as
+        long as the lease would have lasted.
         """
         if self._stopping():
             raise LeaseLost("this worker is to end")
         if self.lost:
             raise LeaseLost(f"the lease of {self.task.kind} {self.task.key} is over")
+        asked = time.monotonic()
+        if self._checked_at is not None and asked - self._checked_at < CHECKED_S:
+            return
         row = self._patiently(sql.CHECK, version=self.task.version)
         if row is not None and row[0]:
             raise Cancelled(f"{self.task.kind} of {self.task.key} was cancelled")
+        self._checked_at = asked
 
     def begin(self, version: int) -> None:
         """Say that what is done from here on is ``version``, in place of the one that was claimed."""

@@ -179,5 +179,4 @@ source_trees = Table(
     Column("source_id", Text, ForeignKey(f"{CORE}.sources.source_id", ondelete="CASCADE"), primary_key=True),
     Column("path", LargeBinary, nullable=False, comment="of the root, absolute, as the file system has it"),
     Column("watch", Boolean, nullable=False, server_default=text("true")),
-    Column("follow_symlinks", Boolean, nullable=False, server_default=text("false")),
 )

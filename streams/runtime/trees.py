@@ -23,7 +23,6 @@ class SourceTree:
     source_id: str
     path: bytes
     watch: bool
-    follow_symlinks: bool
 
     @property
     def shown(self) -> str:
@@ -42,19 +41,16 @@ def add_tree(connection: SyncConnection, tree: SourceTree, cron: str | None) -> 
     if cron is not None:
         check_cron(cron)
     connection.execute(
-        "INSERT INTO core.source_trees (source_id, path, watch, follow_symlinks) VALUES (%s, %s, %s, %s)"
-        " ON CONFLICT (source_id) DO UPDATE SET path = excluded.path, watch = excluded.watch,"
-        " follow_symlinks = excluded.follow_symlinks",
-        (tree.source_id, tree.path, tree.watch, tree.follow_symlinks),
+        "INSERT INTO core.source_trees (source_id, path, watch) VALUES (%s, %s, %s)"
+        " ON CONFLICT (source_id) DO UPDATE SET path = excluded.path, watch = excluded.watch",
+        (tree.source_id, tree.path, tree.watch),
     )
     schedule_scans(connection, tree.source_id, cron)
 
 
 def list_trees(connection: SyncConnection) -> list[SourceTree]:
     """All trees, by source."""
-    rows = connection.execute(
-        "SELECT source_id, path, watch, follow_symlinks FROM core.source_trees ORDER BY source_id"
-    ).fetchall()
+    rows = connection.execute("SELECT source_id, path, watch FROM core.source_trees ORDER BY source_id").fetchall()
     return [SourceTree(*row) for row in rows]
 
 

@@ -62,7 +62,6 @@ COMMENT ON COLUMN core.schedules.next_at IS 'null: not due';
 CREATE TABLE core.source_trees (
     source_id text NOT NULL PRIMARY KEY REFERENCES core.sources (source_id) ON DELETE CASCADE,
     path bytea NOT NULL,
-    watch boolean NOT NULL DEFAULT true,
-    follow_symlinks boolean NOT NULL DEFAULT false
+    watch boolean NOT NULL DEFAULT true
 );
 COMMENT ON COLUMN core.source_trees.path IS 'of the root, absolute, as the file system has it';
