@@ -1,0 +1,1 @@
+"""A folder tree of media files: listed by descriptors, read with care."""
