@@ -117,10 +117,13 @@ ALLOWED: dict[Role, tuple[str, ...]] = {
         "SELECT * FROM model.playback_progress",
         "DELETE FROM model.plays",
         "DELETE FROM model.media_merges",
+        "DELETE FROM model.media_items",
+        "UPDATE core.media_aliases SET media_id = 'm'",
         "SELECT model.keep_event_days(1, 30)",
         "CREATE TEMPORARY TABLE stage (x int)",
     ),
     "relay": ("SELECT * FROM model.outbox", "DELETE FROM model.outbox", "LISTEN playhead_outbox"),
+    "worker": ("SELECT * FROM api.known_files",),
     "reader": tuple(
         f"SELECT * FROM api.{view}"
         for view in (
@@ -132,17 +135,31 @@ ALLOWED: dict[Role, tuple[str, ...]] = {
             "listening_days",
             "events",
             "media_merges",
+            "sources",
+            "scans",
+            "items",
+            "media",
+            "collections",
+            "collection_items",
             "progress_of('u', '{m}')",
             "media_after('u', 'm', 3)",
         )
     ),
 }
 DENIED: dict[Role, tuple[str, ...]] = {
+    "worker": (
+        "SELECT * FROM model.media_items",
+        "SELECT * FROM api.media",
+        "SELECT * FROM core.users",
+        "SELECT * FROM core.tokens",
+        "CREATE TEMPORARY TABLE stage (x int)",
+    ),
     "door": (
         "SELECT * FROM model.outbox",
         "SELECT * FROM api.progress",
         "SELECT * FROM api.progress_of('u', '{m}')",
         "SELECT * FROM model.media_items",
+        "SELECT * FROM api.known_files",
         "CREATE TABLE core.x (a int)",
     ),
     "projector": (
