@@ -123,11 +123,12 @@ def _door_is_ready(running: Running) -> bool:
 
 
 def _owned_partitions(admin: AdminClient, group: str) -> int:
-    """How many partitions the members of a stable consumer group own; 0 while it settles."""
+    """How many partition numbers the members of a stable consumer group own; 0 while it settles. An agent of several
+    topics owns a number in all of them, or in none."""
     try:
         found = admin.describe_consumer_groups([group], request_timeout=5)[group].result()
     except KafkaException:
         return 0  # the coordinator is being chosen
     if found.state is not ConsumerGroupState.STABLE:
         return 0
-    return sum(len(member.assignment.topic_partitions) for member in found.members)
+    return len({place.partition for member in found.members for place in member.assignment.topic_partitions})
