@@ -164,8 +164,9 @@ class LibraryFold:
         now = self._merge_now(event.media_id)
         last = self._merge_now(event.survivor)
         survivor = event.survivor if last is None else last.survivor
-        # A circle has no survivor: the first that was said of it stays.
-        if survivor == event.media_id or (now is not None and now.stamp >= stamp_of(record)):
+        # A circle has no survivor: the first that was said of it stays. It left no row of its own, so that it was
+        # read before is told by the other end.
+        if survivor == event.media_id or any(one is not None and one.stamp >= stamp_of(record) for one in (now, last)):
             return False
         led_here = [media for media in {*self.known.merges, *self.merges} if self._leads(media, event.media_id)]
         for media in (event.media_id, *led_here):
