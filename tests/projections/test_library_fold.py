@@ -77,7 +77,7 @@ def test_a_merge_ends_an_item_and_moves_the_version_of_the_one_that_stays() -> N
 
 
 def test_a_circle_that_was_passed_over_stays_so_when_it_is_read_again_after_it_opened() -> None:
-    log = [merged(B, A, 0), merged(A, B, 1), merged(B, C, 2)]
+    log: list[Change] = [merged(B, A, 0), merged(A, B, 1), merged(B, C, 2)]
     first = folded(log)
     assert {media: end for media, (end, _) in first.merges.items()} == {B: C}
     assert folded(log, Known(merges={B: KnownMerge(C, (1, 2))})).merges == {}
