@@ -57,9 +57,10 @@ def test_a_scan_whose_worker_died_is_repeated_under_a_generation_that_replaces_i
 
     with site.projecting():
         generation = site.ask()
-        with pytest.raises(RuntimeError, match="died"), site.working(ttl_s=1.5, failpoint=die):
+        with pytest.raises(RuntimeError, match="died"), site.working(failpoint=die):
             eventually(lambda: bool(site.observed()), "the scan has begun")
-        with site.working(ttl_s=1.5):
+        site.bench.expire(site.source_id)
+        with site.working():
             row = site.wait_done(generation + 1)
     first, again = site.commands()
     assert isinstance(again, ScanRequested)
