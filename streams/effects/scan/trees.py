@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import cycle
 from pathlib import Path
 from typing import Final
 
@@ -18,13 +18,15 @@ from streams.upstream.files import walk
 from streams.upstream.files.describe import describe
 from streams.upstream.files.errors import Changed, RootMissing, Unread
 from streams.upstream.files.posix import Posix
-from streams.upstream.files.reading.reader import Reader, Readers
+from streams.upstream.files.reading.reader import Contents, Reader
 from streams.upstream.files.walk import Folder, MediaFile, NotSeen, Tree
 
 GROWING_MS: Final = 10_000
 """A file that changed less than this ago, or will, may still be written."""
 READ_AT_ONCE: Final = 64
 """Files read for one batch: between two of them the lease is looked at."""
+AHEAD: Final = 4
+"""Files each reader is asked about before it has answered."""
 BATCH_MAX: Final = 1_000
 
 
@@ -46,16 +48,16 @@ class FileTree:
     def opened(self) -> Iterator[TreeListing]:
         """The root, opened and listed. Raises SourceFailed(root_missing)."""
         tally = Tally()
-        readers = Readers(self.readers or default_readers())
+        readers = self.readers or default_readers()
         try:
             with walk.opened(self.root, tally.skip, self.posix) as tree:
                 folds = tree.case_folds() if self.case_folds is None else self.case_folds
-                with ThreadPoolExecutor(readers.size, "read") as pool:
-                    yield TreeListing(tree, folds, tally, self.clock, readers, pool)
+                yield TreeListing(tree, folds, tally, self.clock, readers)
         except RootMissing as exc:
             raise SourceFailed("root_missing", str(exc)) from None
         finally:
-            readers.close()
+            for reader in readers:
+                reader.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,7 @@ class TreeListing:
     case_folds: bool
     tally: Tally
     clock: Clock
-    readers: Readers
-    pool: ThreadPoolExecutor
+    readers: Sequence[Reader]
 
     def batches(self, look: Look, *, full: bool) -> Iterator[list[Found]]:
         """Raises SourceFailed(root_missing) when the root is another one, or none, at the end."""
@@ -102,30 +103,79 @@ class TreeListing:
             else:
                 to_read.append(file)
         yield batch
-        rest = iter(to_read)
-        while some := list(islice(rest, READ_AT_ONCE)):
-            read: list[Found] = []
-            for found, reason in self.pool.map(lambda file: self._read(folder, file), some):
-                read.append(found)
-                if reason is not None:
-                    self.tally.skip(reason)
-            yield read
+        batch = []
+        for found, reason in self._read(folder, to_read):
+            batch.append(found)
+            if reason is not None:
+                self.tally.skip(reason)
+            if len(batch) >= READ_AT_ONCE:
+                yield batch
+                batch = []
+        yield batch
 
-    def _read(self, folder: Folder, file: MediaFile) -> tuple[Found, str | None]:
-        """What is in a file, and what to count; in a thread of the pool. What is wrong with it stays with it."""
-        suffix = os.fsdecode(file.name.rpartition(b".")[2].lower())
+    def _read(self, folder: Folder, files: list[MediaFile]) -> Iterator[tuple[Found, str | None]]:
+        """What is in each file, and what to count. The readers are asked about a few ahead."""
+        pending: deque[_Pending] = deque()
         try:
-            with folder.open(file) as descriptor, self.readers.one() as reader:
-                contents = reader.read(descriptor, file.kind, suffix)
+            for file, reader in zip(files, cycle(self.readers), strict=False):
+                pending.append(self._begun(folder, file, reader))
+                if len(pending) == AHEAD * len(self.readers):
+                    yield self._ended(folder, pending.popleft())
+            while pending:
+                yield self._ended(folder, pending.popleft())
+        finally:
+            for reader in self.readers if pending else ():
+                reader.close()
+            for one in pending:
+                one.close()
+
+    def _begun(self, folder: Folder, file: MediaFile, reader: Reader) -> _Pending:
+        try:
+            descriptor = folder.open(file)
+        except (OSError, Changed) as exc:
+            return _Pending(file, reader, None, exc)
+        reader.ask(descriptor, file.kind, os.fsdecode(file.name.rpartition(b".")[2].lower()))
+        return _Pending(file, reader, descriptor, None)
+
+    def _ended(self, folder: Folder, one: _Pending) -> tuple[Found, str | None]:
+        locator = locator_of(one.file)
+        try:
+            contents = one.result(folder)
         except (Changed, FileNotFoundError):
-            return Sighting(locator_of(file), settled=False), "growing"
+            return Sighting(locator, settled=False), "growing"
         except OSError as exc:
             walk.check_ours(exc)
-            return Skip(file.path, False, walk.UNREADABLE), None
+            return Skip(one.file.path, False, walk.UNREADABLE), None
         except Unread as exc:
-            return Sighting(locator_of(file), failed=exc.cause), None
-        found = Sighting(locator_of(file), details=describe(file, contents))
+            return Sighting(locator, failed=exc.cause), None
+        finally:
+            one.close()
+        found = Sighting(locator, details=describe(one.file, contents))
         return found, "no_reader" if contents.library_missing else None
+
+
+@dataclass(slots=True)
+class _Pending:
+    file: MediaFile
+    reader: Reader
+    descriptor: int | None
+    error: Exception | None
+
+    def result(self, folder: Folder) -> Contents:
+        """Raises Unread, Changed, OSError."""
+        if self.error is not None:
+            raise self.error
+        assert self.descriptor is not None
+        try:
+            return self.reader.take()
+        finally:
+            # What it was while it was read counts more than what was made of it.
+            folder.check(self.descriptor, self.file)
+
+    def close(self) -> None:
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
 
 
 def unchanged(file: MediaFile, known: KnownFile | None) -> bool:

@@ -55,16 +55,26 @@ class Folder:
     descriptor: int
     posix: Posix
 
-    @contextmanager
-    def open(self, file: MediaFile) -> Iterator[int]:
-        """A descriptor of the file that was listed. Raises OSError, or Changed when it is not that one any more."""
+    def open(self, file: MediaFile) -> int:
+        """A descriptor of the file that was listed, the caller's to close. Raises OSError, or Changed when it is not
+        that one any more."""
         descriptor = self.posix.open_file(file.name, self.descriptor)
         try:
-            check_same(self.posix.stat_open(descriptor), file)
-            yield descriptor
-            check_same(self.posix.stat_open(descriptor), file)
-        finally:
+            self.check(descriptor, file)
+        except BaseException:
             os.close(descriptor)
+            raise
+        return descriptor
+
+    def check(self, descriptor: int, file: MediaFile) -> None:
+        """Raise Changed unless an open file is as it was listed. Raises OSError."""
+        now = self.posix.stat_open(descriptor)
+        if (
+            not stat.S_ISREG(now.st_mode)
+            or (now.st_size, _clamped(now.st_mtime_ns)) != (file.size, file.mtime_ns)
+            or (_signed(now.st_dev), _signed(now.st_ino)) != (file.device, file.inode)
+        ):
+            raise Changed("it was listed otherwise")
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,16 +318,6 @@ def opened(
     finally:
         with suppress(OSError):
             os.close(descriptor)
-
-
-def check_same(now: os.stat_result, file: MediaFile) -> None:
-    """Raise Changed unless an open file is the one that was listed, as it was listed."""
-    if (
-        not stat.S_ISREG(now.st_mode)
-        or (now.st_size, _clamped(now.st_mtime_ns)) != (file.size, file.mtime_ns)
-        or (_signed(now.st_dev), _signed(now.st_ino)) != (file.device, file.inode)
-    ):
-        raise Changed("it was listed otherwise")
 
 
 def _media_file(path: bytes, name: bytes, kind: Kind, seen: os.stat_result) -> MediaFile:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import queue
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -38,8 +38,20 @@ class Contents:
     library_missing: bool = False
 
 
+@dataclass(slots=True)
+class _Asked:
+    descriptor: int
+    request: bytes
+    number: int
+    since: float
+
+
 class Reader:
-    """One worker, started when it is first needed. Not for several threads at once."""
+    """One worker, started when it is first needed, asked about a few files ahead. Not for several threads at once.
+
+    Answers come in the order of the questions. When the worker fails, the file it was at has failed; a new worker is
+    asked about the others again.
+    """
 
     def __init__(
         self, *, timeout_s: float = TIMEOUT_S, files_max: int = FILES_MAX, command: Sequence[str] | None = None
@@ -49,7 +61,10 @@ class Reader:
         self._command = list(command or (sys.executable, "-I", "-c", _RUN, _HOME))
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | None = None
-        self._asked = 0
+        self._waiting: deque[_Asked] = deque()
+        self._taken = bytearray()
+        self._numbers = 0
+        self._read = 0
         self.started = 0
         """Workers so far."""
 
@@ -60,58 +75,69 @@ class Reader:
         self.close()
 
     def close(self) -> None:
-        """End the worker; another one is started when there is something to read again."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+        """End the worker and forget what it was asked; another one is started when there is something to read."""
+        self._waiting.clear()
+        self._end()
 
-    def read(self, descriptor: int, kind: Kind, suffix: str) -> Contents:
-        """What is in an open file, whose descriptor stays the caller's. Raises Unread; that ends only this file."""
-        if self._asked >= self._files_max:
-            self.close()
+    def ask(self, descriptor: int, kind: Kind, suffix: str) -> None:
+        """Ask what is in an open file, whose descriptor stays the caller's and must stay open until ``take``."""
+        self._numbers += 1
+        document = {"id": self._numbers, "reader": kind.reader, "suffix": suffix}
+        request = json.dumps(document).encode().ljust(worker.REQUEST_BYTES)
+        assert len(request) == worker.REQUEST_BYTES
+        asked = _Asked(descriptor, request, self._numbers, time.monotonic())
+        if self._connection is not None and (self._read < self._files_max or self._waiting):
+            with suppress(OSError):  # it is noticed, and mended, when the answer is taken
+                socket.send_fds(self._connection, [request], [descriptor])
+        elif not self._waiting:
+            self._end()
+            with suppress(OSError):
+                self._begin([asked])
+        self._waiting.append(asked)
+
+    def take(self) -> Contents:
+        """The answer to the oldest question that has none. Raises Unread; that ends only this file."""
+        head = self._waiting[0]
+        head.since = time.monotonic()
         try:
-            try:
-                line = self._exchange(descriptor, kind, suffix)
-            except BrokenPipeError:
-                self.close()  # it had ended before it was asked
-                line = self._exchange(descriptor, kind, suffix)
-            return _contents(line, self._asked)
+            if self._connection is None:
+                self._begin(self._waiting)
+            return _contents(self._line(head), head.number)
         except TimeoutError:
-            self.close()
+            self._end()
             raise Unread("reader_timeout") from None
         except OSError:
-            self.close()
+            self._end()
             raise Unread("reader_crashed") from None
         except Unread as exc:
             if exc.cause not in _CAUSES:
-                self.close()
+                self._end()
             raise
+        finally:
+            self._waiting.popleft()
+            self._read += 1
 
-    def _exchange(self, descriptor: int, kind: Kind, suffix: str) -> bytes:
-        connection = self._connected()
-        self._asked += 1
-        request = json.dumps({"id": self._asked, "reader": kind.reader, "suffix": suffix}).encode()
-        deadline = time.monotonic() + self._timeout_s
-        connection.settimeout(self._timeout_s)
-        socket.send_fds(connection, [request], [descriptor])
-        taken = bytearray()
-        while not taken.endswith(b"\n"):
-            connection.settimeout(max(deadline - time.monotonic(), 0.001))
-            part = connection.recv(worker.ANSWER_BYTES_MAX + 1)
+    def read(self, descriptor: int, kind: Kind, suffix: str) -> Contents:
+        """Ask and take, when nothing else was asked."""
+        self.ask(descriptor, kind, suffix)
+        return self.take()
+
+    def _line(self, head: _Asked) -> bytes:
+        assert self._connection is not None
+        while (end := self._taken.find(b"\n")) < 0:
+            if len(self._taken) > worker.ANSWER_BYTES_MAX:
+                raise Unread("bad_answer")
+            self._connection.settimeout(max(head.since + self._timeout_s - time.monotonic(), 0.001))
+            part = self._connection.recv(worker.ANSWER_BYTES_MAX)
             if not part:
                 raise Unread("reader_crashed")
-            taken += part
-            if len(taken) > worker.ANSWER_BYTES_MAX:
-                raise Unread("bad_answer")
-        return bytes(taken)
+            self._taken += part
+        line = bytes(self._taken[:end])
+        del self._taken[: end + 1]
+        return line
 
-    def _connected(self) -> socket.socket:
-        if self._connection is not None:
-            return self._connection
+    def _begin(self, asked: Iterable[_Asked]) -> None:
+        """Start a worker and ask it."""
         ours, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -124,33 +150,21 @@ class Reader:
                 start_new_session=True,
             )
         self._connection = ours
-        self._asked = 0
+        self._read = 0
         self.started += 1
-        return ours
+        ours.settimeout(self._timeout_s)
+        for one in asked:
+            socket.send_fds(ours, [one.request], [one.descriptor])
 
-
-class Readers:
-    """Several of them for several threads."""
-
-    def __init__(self, readers: Sequence[Reader]) -> None:
-        self.size = len(readers)
-        self._all = readers
-        self._idle: queue.SimpleQueue[Reader] = queue.SimpleQueue()
-        for reader in readers:
-            self._idle.put(reader)
-
-    @contextmanager
-    def one(self) -> Iterator[Reader]:
-        """One that nobody else has meanwhile."""
-        reader = self._idle.get()
-        try:
-            yield reader
-        finally:
-            self._idle.put(reader)
-
-    def close(self) -> None:
-        for reader in self._all:
-            reader.close()
+    def _end(self) -> None:
+        self._taken.clear()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
 
 
 def _contents(line: bytes, asked: int) -> Contents:

@@ -17,6 +17,7 @@ import resource
 import socket
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, BinaryIO, Final, cast
 
 from streams.upstream.files.reading.content import content_hash
@@ -26,7 +27,8 @@ CPU_S: Final = 600
 DESCRIPTORS: Final = 64
 READ_BYTES_MAX: Final = 16 * 1024 * 1024
 """Of one file; tags and indexes are at its ends."""
-REQUEST_BYTES_MAX: Final = 256
+REQUEST_BYTES: Final = 96
+"""Of each request, filled up with spaces: so one is never read together with the next one's descriptor."""
 ANSWER_BYTES_MAX: Final = 64 * 1024
 TEXT_BYTES_MAX: Final = 1024
 VALUES_MAX: Final = 16
@@ -144,6 +146,7 @@ def _mediainfo(file: BinaryIO) -> Iterator[tuple[str, object]]:
             yield _MEDIAINFO.get(_plain(name), name), value
 
 
+@lru_cache(1_000)
 def _plain(name: str) -> str:
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
@@ -175,7 +178,9 @@ def main() -> None:
     confine()
     connection = socket.socket(fileno=os.dup(0))
     while True:
-        line, descriptors, _, _ = socket.recv_fds(connection, REQUEST_BYTES_MAX, 1)
+        line, descriptors, _, _ = socket.recv_fds(connection, REQUEST_BYTES, 1)
+        while line and len(line) < REQUEST_BYTES:
+            line += connection.recv(REQUEST_BYTES - len(line))
         if not line:
             sys.exit(0)
         request = json.loads(line)
