@@ -8,12 +8,13 @@ the token and answers ``init``; ``user_updated`` holds the whole user, token inc
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
 
 from streams.upstream import socketio
-from streams.upstream.errors import BadAnswer, CredentialsRefused, UpstreamAway
+from streams.upstream.errors import BadAnswer, CredentialsRefused, NotAllowed, UpstreamAway
 from streams.upstream.http import NotModified, Upstream
 from streams.upstream.socketio import Event
 from streams.upstream.sockets import Socket
@@ -22,6 +23,7 @@ Json: TypeAlias = dict[str, Any]
 PAGE: Final = 100
 PAGES_MAX: Final = 1_000
 LOG_IN_S: Final = 20.0
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def headers(token: str) -> dict[str, str]:
@@ -57,6 +59,27 @@ class Audiobookshelf:
             if len(found) < PAGE:
                 return
 
+    async def libraries(self) -> list[str]:
+        """Ids of the libraries this person may see."""
+        found = _objects((await self._upstream.get("/api/libraries")).value, "libraries")
+        return [one["id"] for one in found if isinstance(one.get("id"), str) and _ID.fullmatch(one["id"])]
+
+    async def library_page(self, library: str, page: int) -> tuple[list[Json], int | None]:
+        """At most PAGE items of a library, and how many it has."""
+        answer = await self._upstream.get(
+            f"/api/libraries/{_checked(library)}/items",
+            [("limit", str(PAGE)), ("page", str(page)), ("sort", "addedAt"), ("minified", "0")],
+        )
+        total = answer.value.get("total") if isinstance(answer.value, dict) else None
+        return _objects(answer.value, "results"), total if isinstance(total, int) else None
+
+    async def item(self, identifier: str) -> Json:
+        """One item with its files, chapters and episodes."""
+        answer = await self._upstream.get(f"/api/items/{_checked(identifier)}", [("expanded", "1")])
+        if not isinstance(answer.value, dict):
+            raise BadAnswer("the server's answer is no item")
+        return answer.value
+
     @asynccontextmanager
     async def listen(self) -> AsyncIterator[AsyncIterator[Event]]:
         """What the server tells the person from now on. Both raise UpstreamError, the events when the connection
@@ -79,6 +102,13 @@ class Audiobookshelf:
                     return
                 case "invalid_token" | "auth_failed":
                     raise CredentialsRefused("the server takes no such token")
+
+
+def _checked(identifier: str) -> str:
+    """It becomes part of an address."""
+    if not _ID.fullmatch(identifier):
+        raise NotAllowed("no id")
+    return identifier
 
 
 def _objects(document: object, name: str) -> list[Json]:

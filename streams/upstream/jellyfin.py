@@ -98,6 +98,39 @@ class Jellyfin:
         async for item in self._items("/Items", user, [("recursive", "true"), ("includeItemTypes", _TYPES), *order]):
             yield item
 
+    async def library_page(self, offset: int, user: str | None) -> tuple[list[Json], int | None]:
+        """At most PAGE items of the whole library from ``offset`` on, and how many there are; as a person sees it, or
+        a key (None)."""
+        who = [("userId", user)] if user is not None else []
+        answer = await self._upstream.get(
+            "/Items",
+            [
+                *who,
+                ("startIndex", str(offset)),
+                ("limit", str(PAGE)),
+                ("recursive", "true"),
+                ("includeItemTypes", _TYPES),
+                ("fields", "Path,ProviderIds,MediaSources,Etag,DateCreated,DateLastSaved"),
+                ("sortBy", "DateCreated,SortName"),
+                ("enableUserData", "false"),
+                ("enableImages", "false"),
+                ("enableTotalRecordCount", "true"),
+            ],
+        )
+        document = answer.value if isinstance(answer.value, dict) else {}
+        items, total = document.get("Items"), document.get("TotalRecordCount")
+        if not isinstance(items, list):
+            raise BadAnswer("the server's answer has no list of Items")
+        return [item for item in items if isinstance(item, dict)], total if isinstance(total, int) else None
+
+    async def library_reader(self) -> str | None:
+        """As whom the library is read: None for a key, else the token's own person."""
+        try:
+            me = (await self._upstream.get(f"{_USERS}/Me")).value
+        except (NotOffered, BadAnswer):
+            return None
+        return me["Id"] if isinstance(me, dict) and isinstance(me.get("Id"), str) else None
+
     async def user_data(self, user: str, item: str) -> Json:
         """The person's data of one item. ``item``: a guid, for it becomes part of an address."""
         if not _GUID.fullmatch(item):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from streams.upstream.errors import BadAnswer, CredentialsRefused, NotOffered, UpstreamError
@@ -27,6 +28,15 @@ CLIENT: Final = "playhead"
 PAGE: Final = 500
 PAGES_MAX: Final = 2_000
 _NOT_FOUND: Final = 70
+
+
+@dataclass(frozen=True, slots=True)
+class ListState:
+    """``mark`` differs after a scan of the server, where it tells. ``count``: songs, None when it does not tell."""
+
+    scanning: bool
+    count: int | None
+    mark: str
 
 
 class Subsonic:
@@ -90,6 +100,58 @@ class Subsonic:
             seen.update(str(song.get("id")) for song in fresh)
             for song in fresh:
                 yield song
+
+    async def search_page(self, offset: int) -> list[Json]:
+        """At most PAGE songs of those a search for nothing finds, from ``offset`` on."""
+        answer = await self._ask(
+            "search3",
+            ("query", ""),
+            ("artistCount", "0"),
+            ("albumCount", "0"),
+            ("songCount", str(PAGE)),
+            ("songOffset", str(offset)),
+        )
+        return _objects(answer, "searchResult3", "song")
+
+    async def album_page(self, offset: int) -> list[Json]:
+        """At most PAGE albums by name, from ``offset`` on."""
+        answer = await self._ask(
+            "getAlbumList2", ("type", "alphabeticalByName"), ("size", str(PAGE)), ("offset", str(offset))
+        )
+        return _objects(answer, "albumList2", "album")
+
+    async def album(self, identifier: str) -> list[Json]:
+        """Songs of an album."""
+        return _objects(await self._ask("getAlbum", ("id", identifier)), "album", "song")
+
+    async def top_folders(self) -> tuple[list[str], list[Json]]:
+        """Ids of the folders (or artists) at the top, and songs that lie beside them."""
+        indexes = await self._ask("getIndexes")
+        top = _objects(indexes, "indexes", "index")
+        artists = [artist for index in top for artist in _objects({"index": index}, "index", "artist")]
+        songs = _objects(indexes, "indexes", "child")
+        return [str(artist["id"]) for artist in artists if isinstance(artist.get("id"), str | int)], songs
+
+    async def folder(self, identifier: str) -> list[Json]:
+        """What is right in a folder: songs, and folders with ``isDir``."""
+        return _objects(await self._ask("getMusicDirectory", ("id", identifier)), "directory", "child")
+
+    async def state(self) -> ListState:
+        """What tells whether the whole list moved meanwhile; what the account may not ask is None."""
+        try:
+            status = _object(await self._ask("getScanStatus"), "scanStatus") or {}
+        except NotOffered:
+            status = {}
+        try:
+            modified = (_object(await self._ask("getIndexes"), "indexes") or {}).get("lastModified")
+        except NotOffered:
+            modified = None
+        count = status.get("count")
+        return ListState(
+            status.get("scanning") is True,
+            count if isinstance(count, int) and count > 0 else None,  # 0 is said when idle, too
+            f"{status.get('lastScan')} {modified}",
+        )
 
     async def _ask(self, method: str, *parameters: tuple[str, str]) -> Json:
         answer = await self._upstream.post_form(
