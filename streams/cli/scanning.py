@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
@@ -93,16 +94,16 @@ class Desk:
         self._held_before: int | None = None
 
     def __enter__(self) -> Self:
-        self._door = self._connect("door")
-        with answering(self._settings):
-            scannable(self._door, self._source_id)
-        self._reader = self._connect("reader")
+        with ExitStack() as stack:
+            self._door = stack.enter_context(closing(self._connect("door")))
+            with answering(self._settings):
+                scannable(self._door, self._source_id)
+            self._reader = stack.enter_context(closing(self._connect("reader")))
+            self._open = stack.pop_all()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._door.close()
-        if hasattr(self, "_reader"):
-            self._reader.close()
+        self._open.close()
 
     def request(self, *, full: bool) -> int:
         """Ask for a scan; its generation."""
