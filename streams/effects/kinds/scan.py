@@ -18,7 +18,7 @@ from streams.effects.scan.ports import Known, Sink, Source, SourceFailed
 from streams.effects.scan.scanner import ScanJob, scan
 from streams.runtime import logs
 from streams.runtime.clock import Clock
-from streams.runtime.errors import Transient
+from streams.runtime.errors import Permanent, Transient
 from streams.runtime.leases import CameToNothing, Lease
 from streams.runtime.schedules import Schedules
 
@@ -30,7 +30,11 @@ _log = logs.get(__name__)
 
 
 class UpstreamFailed(Transient):
-    """A media server could not be listed now."""
+    """A media server could not be listed now. ``retry_after_s``: what it asked for."""
+
+    def __init__(self, message: str, retry_after_s: float | None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,5 +106,11 @@ def _repeated(scans: Scans, lease: Lease) -> None:
 
 
 def _meaning(failed: SourceFailed) -> Exception:
-    """A server may answer later. A folder that is gone is said so once; the next scan looks again."""
-    return UpstreamFailed(str(failed)) if failed.reason == "upstream" else CameToNothing(str(failed))
+    """A server that was away may answer later, one that refuses us will not by itself. A folder that is gone is said so
+    once; the next scan looks again."""
+    cause = failed.__cause__
+    if failed.reason != "upstream":
+        return CameToNothing(str(failed))
+    if isinstance(cause, Transient):
+        return UpstreamFailed(str(failed), getattr(cause, "retry_after_s", None))
+    return Permanent(str(failed), cause="rejected")
