@@ -80,6 +80,13 @@ def settled(seen: Seen, source_id: str, generation: int, *, held_before: int | N
     return Outcome(scan_id(source_id, scan["generation"]), scan["status"], scan["reason"], counts, skipped)
 
 
+def taken(seen: Seen, generation: int) -> bool:
+    """Whether a worker has, or had, the scan that was asked for."""
+    task = seen.task
+    has = task is not None and (task["lease_token"] is not None or task["done_version"] >= generation)
+    return has or seen.scan is not None
+
+
 class Desk:
     """An operator's look at one source; use as a context manager.
 
@@ -149,8 +156,7 @@ class Desk:
                 if outcome is not None:
                     return outcome
                 now = time.monotonic()
-                taken = seen.scan is not None or (seen.task is not None and seen.task["lease_token"] is not None)
-                if not taken and not hinted and now - began > HINT_AFTER_S:
+                if not taken(seen, generation) and not hinted and now - began > HINT_AFTER_S:
                     hinted = True
                     console.print("no worker has taken it yet: does 'playhead work' run?", markup=False)
                 done_at = self._lagging(seen, generation, done_at, now)
@@ -219,7 +225,8 @@ def described(source_id: str, seen: Seen) -> dict[str, Any]:
         return {"description": f"{source_id}: listing", "total": total, "completed": items, "said": said}
     if task is not None and task["last_error"] and task["lease_token"] is None:
         return {"description": f"{source_id}: is tried again soon", "total": None, "said": str(task["last_error"])[:80]}
-    if scan is not None and scan["status"] in GOES_ON:
-        said = f"{scan['observations']} observations"
+    listed = task is not None and task["done_version"] >= task["wanted_version"]
+    if listed or (scan is not None and scan["status"] in GOES_ON):
+        said = f"{scan['observations']} observations" if scan else ""
         return {"description": f"{source_id}: deciding", "total": None, "said": said}
     return {"description": f"{source_id}: waiting for a worker", "total": None, "said": ""}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streams.cli.scan import advice
-from streams.cli.scanning import Outcome, Seen, described, settled
+from streams.cli.scanning import Outcome, Seen, described, settled, taken
 
 
 def task(wanted: int, done: int = -1, **more: Any) -> dict[str, Any]:
@@ -84,6 +84,14 @@ def test_progress_tells_rate_and_what_could_not_be_read() -> None:
     shown = described("music", Seen(task(7, progress=progress), scan(7, "running", present_before=1_000)))
     assert (shown["total"], shown["completed"]) == (1_000, 500)
     assert shown["said"] == "500 items, 250/s, 3 new or changed, 1 unreadable"
+
+
+def test_a_scan_that_was_listed_is_decided_now_whoever_is_slow() -> None:
+    seen = Seen(task(7, 7), None)
+    assert taken(seen, 7)
+    assert described("music", seen)["description"] == "music: deciding"
+    assert not taken(Seen(task(7), None), 7)
+    assert described("music", Seen(task(7), None))["description"] == "music: waiting for a worker"
 
 
 def test_a_held_scan_says_how_to_confirm_it() -> None:
