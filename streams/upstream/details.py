@@ -79,7 +79,7 @@ def collection(kind: str, key: str | bytes | Sequence[str] | None, name: str | b
         except UnicodeDecodeError:
             made = f"bytes:{xxhash.xxh3_128_hexdigest(key)}"
     elif isinstance(key, str):
-        made = key if kind in ("folder", "series") else _folded(key)
+        made = key if kind in ("folder", "series", "season") else _folded(key)
     else:
         made = "/".join(_folded(part).replace("%", "%25").replace("/", "%2F") for part in key)
     made = made.replace("\0", "%00")

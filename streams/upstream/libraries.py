@@ -20,9 +20,9 @@ FOLDERS_DEEP: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class SubsonicLibrary:
-    """The search for nothing finds all songs at once, on some servers but those without tags; albums hold those as
-    well, folders every file. Folders are walked only when the server counts more songs than were found, or does not
-    count: that is a request for each of them."""
+    """The search for nothing finds all songs at once, on some servers but those without tags; albums hold some of
+    those, folders every file. Albums and folders are walked, with a request for each, only when the server counts more
+    songs than were found, or does not count."""
 
     server: Subsonic
 
@@ -35,12 +35,13 @@ class SubsonicLibrary:
             ways += 1
         except NotOffered:
             pass
-        try:
-            async for page in self._albums(seen, listed):
-                yield page
-            ways += 1
-        except NotOffered:
-            pass
+        if not ways or before.count is None or before.count > seen.now:
+            try:
+                async for page in self._albums(seen, listed):
+                    yield page
+                ways += 1
+            except NotOffered:
+                pass
         if not ways or before.count is None or before.count > seen.now:
             try:
                 async for page in self._folders(seen, listed):

@@ -92,7 +92,7 @@ def _video(path: str, stem: str, item_kind: str) -> tuple[list[CollectionRef | N
         return [], "episode", episode, season
     series, name = "/".join(folders), folders[-1]
     return (
-        [collection("series", series, name), collection("season", [series, str(season)], f"{name} {season}")],
+        [collection("series", series, name), collection("season", f"{series}/{season}", f"{name} {season}")],
         "episode",
         episode,
         season,

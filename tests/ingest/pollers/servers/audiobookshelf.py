@@ -27,11 +27,19 @@ class FakeAudiobookshelf:
         self.open: set[str] = set()
         self.requests: list[str] = []
         self.not_modified = 0
+        self.titles: dict[str, str] = {}
+        self.missing: set[str] = set()
+        """Flagged by the server: gone from its disk, and still listed"""
+        self.podcasts: dict[str, list[dict[str, Any]]] = {}
+        """item → episodes, in a library of their own"""
         self.repeat_pages = False
         self.reverse = False
         self.app = FastAPI()
         self.app.add_api_route("/api/me/progress", self._get_progress)
         self.app.add_api_route("/api/me/listening-sessions", self._get_sessions)
+        self.app.add_api_route("/api/libraries", self._get_libraries)
+        self.app.add_api_route("/api/libraries/{library}/items", self._get_items)
+        self.app.add_api_route("/api/items/{item}", self._get_item)
 
     # -- what clients do ---------------------------------------------------------------------------------------
 
@@ -174,6 +182,65 @@ class FakeAudiobookshelf:
         found = order[start : start + size]
         answer = {"total": len(order), "page": page, "itemsPerPage": size, "sessions": found}
         return self._json(request, answer)
+
+    async def _get_libraries(self, request: Request) -> Response:
+        libraries = [{"id": "lib-books", "mediaType": "book"}]
+        if self.podcasts:
+            libraries.append({"id": "lib-podcasts", "mediaType": "podcast"})
+        return self._json(request, {"libraries": libraries})
+
+    async def _get_items(self, request: Request, library: str) -> Response:
+        """Pages from 0 on; one past the end is empty. What is gone from the disk stays, as missing."""
+        page, size = int(request.query_params.get("page", 0)), int(request.query_params["limit"])
+        items = [self._podcast(one) for one in self.podcasts] if library == "lib-podcasts" else self._books()
+        if self.reverse:
+            items.reverse()
+        start = 0 if self.repeat_pages else page * size
+        return self._json(
+            request, {"results": items[start : start + size], "total": len(items), "limit": size, "page": page}
+        )
+
+    async def _get_item(self, request: Request, item: str) -> Response:
+        if item not in self.podcasts:
+            return PlainTextResponse("Not Found", 404)
+        podcast = self._podcast(item)
+        podcast["media"]["episodes"] = self.podcasts[item]
+        return self._json(request, podcast)
+
+    def _books(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "id": item,
+                "ino": "417",
+                "path": f"/audiobooks/{item}",
+                "relPath": item,
+                "isMissing": item in self.missing,
+                "isInvalid": False,
+                "mtimeMs": 1_796_000_000_123,
+                "updatedAt": 1_796_000_001_000,
+                "addedAt": 1_796_000_000_500,
+                "mediaType": "book",
+                "size": 7_000_000,
+                "media": {
+                    "id": f"media-of-{item}",
+                    "metadata": {
+                        "title": self.titles.get(item, f"Title of {item}"),
+                        "authorName": "Ursula Vernon",
+                        "seriesName": "Swords",
+                        "asin": None,
+                        "isbn": "9780000000002",
+                        "publishedYear": "2001",
+                    },
+                    "duration": duration,
+                    "numTracks": 3,
+                },
+            }
+            for item, duration in self.durations.items()
+        ]
+
+    @staticmethod
+    def _podcast(item: str) -> dict[str, Any]:
+        return {"id": item, "mediaType": "podcast", "isMissing": False, "media": {"metadata": {"title": "Casts"}}}
 
     def _json(self, request: Request, content: Any) -> Response:
         self.requests.append(str(request.url))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import email.utils
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -37,6 +38,11 @@ class FakeJellyfin:
         """guid → length in ms"""
         self.data: dict[tuple[str, str], dict[str, Any]] = {}
         self.playing: dict[tuple[str, str], Playing] = {}
+        self.paths: dict[str, str] = {}
+        self.saved: dict[str, int] = {}
+        self.virtual: set[str] = set()
+        self.moves_while_read: list[Callable[[], None]] = []
+        """done one by one, each after a page of the library"""
         self.repeat_pages = False
         self.reverse = False
         self.requests: list[str] = []
@@ -152,9 +158,35 @@ class FakeJellyfin:
     async def _resume(self, request: Request, userId: str) -> Response:
         return self._page(request, userId, lambda data: data["PlaybackPositionTicks"] > 0)
 
-    async def _played(self, request: Request, userId: str) -> Response:
+    async def _played(self, request: Request, userId: str = "") -> Response:
+        if "isPlayed" not in request.query_params:
+            return self._whole(request)
         assert request.query_params["isPlayed"] == "true"
         return self._page(request, userId, lambda data: data["Played"])
+
+    def _whole(self, request: Request) -> Response:
+        """The library. Every item has its path; one that nobody has is virtual and counts in the total."""
+        if self.person is not None and request.query_params.get("userId") != self.person:
+            return Response(status_code=400)
+        order = list(self.items)[::-1] if self.reverse else list(self.items)
+        start, limit = int(request.query_params["startIndex"]), int(request.query_params["limit"])
+        page = order[:limit] if self.repeat_pages else order[start : start + limit]
+        answer = {"Items": [self._listed(item) for item in page], "TotalRecordCount": len(order), "StartIndex": start}
+        if self.moves_while_read:
+            self.moves_while_read.pop(0)()
+        return self._json(request, answer)
+
+    def _listed(self, item: str) -> dict[str, Any]:
+        if item in self.virtual:
+            return {**self._item(item), "Type": "Episode", "LocationType": "Virtual"}
+        return {
+            **self._item(item),
+            "Path": self.paths.get(item, f"/media/films/{item}.mkv"),
+            "LocationType": "FileSystem",
+            "ProviderIds": {"Imdb": "tt1234567", "Tmdb": None},
+            "DateLastSaved": self._time(self.saved.get(item, 1_796_000_000_000)),
+            "MediaSources": [{"Id": item, "Size": 5_000_000 + self.items[item], "Container": "mkv", "Bitrate": 1}],
+        }
 
     async def _user_data(self, request: Request, item: str, userId: str) -> Response:
         return self._json(request, self._data(userId, item))

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import itertools
+import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -38,6 +41,13 @@ class Flavour:
     """now playing tells state and position"""
     empty_queue: bool = True
     """a queue that was never saved is an object"""
+    renews_ids: bool = False
+    """a file under another name, or back on a lost mount, is another song; an empty mount deletes all"""
+    status_for_all: bool = True
+    """who is no administrator may ask for the state of scans"""
+    count_at_rest: bool = True
+    modified: bool = True
+    """lastModified tells of scans"""
 
 
 NAVIDROME = Flavour("navidrome", states=True)
@@ -49,8 +59,19 @@ GONIC = Flavour(
     now_playing_counts=True,
     search_skips_untagged=True,
     empty_queue=False,
+    renews_ids=True,
+    modified=False,
 )
-SUPYSONIC = Flavour(None, tokens=False, bookmarks=False, zone="", counts=False)
+SUPYSONIC = Flavour(
+    None,
+    tokens=False,
+    bookmarks=False,
+    zone="",
+    counts=False,
+    renews_ids=True,
+    status_for_all=False,
+    count_at_rest=False,
+)
 
 
 @dataclass
@@ -59,6 +80,13 @@ class Song:
     album: str
     duration: float
     tagged: bool = True
+    path: str | None = None
+    """None: ALBUM/ID.mp3"""
+    title: str | None = None
+
+    @property
+    def place(self) -> str:
+        return self.path or f"{self.album}/{self.id}.mp3"
 
 
 @dataclass
@@ -91,6 +119,7 @@ class FakeSubsonic:
         self.flavour = flavour
         self.clock = clock
         self.songs = {song.id: song for song in songs}
+        self._numbers = itertools.count(9_000)
         self.stored = Stored()
         self.players: dict[str, Now] = {}
         self.mounted = True
@@ -99,6 +128,11 @@ class FakeSubsonic:
         self.repeat_pages = False
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.broken = False
+        self.broken_after: int | None = None
+        """pages of songs that are still answered"""
+        self.moves_while_read: list[Callable[[], None]] = []
+        """done one by one, each after a page of songs"""
+        self.scans = 0
         self.app = FastAPI()
         self.app.add_api_route("/rest/{method}", self._answer, methods=["GET", "POST"])
 
@@ -159,8 +193,38 @@ class FakeSubsonic:
     def lose_mount(self) -> None:
         """gonic deletes everything of an empty folder, bookmarks too; Navidrome hides songs, lists bookmarks still."""
         self.mounted = False
+        self.scans += 1
         if self.flavour is GONIC:
             self.stored = Stored(queue=self.stored.queue)
+
+    def find_mount(self) -> None:
+        """The files are back, and a scan has run. Where all was deleted, every song is another one."""
+        self.mounted = True
+        self.scans += 1
+        if self.flavour.renews_ids:
+            for song in list(self.songs.values()):
+                self._renew(song)
+
+    def rename(self, identifier: str, path: str) -> str:
+        """The file has another name, and a scan has run. The id it has then."""
+        song = self.songs[identifier]
+        song.path = path
+        self.scans += 1
+        if self.flavour.renews_ids:
+            self._renew(song)
+        return song.id
+
+    def delete(self, identifier: str) -> None:
+        del self.songs[identifier]
+        self.scans += 1
+
+    def _renew(self, song: Song) -> None:
+        song.path = song.place
+        self.stored.plays.pop(song.id, None)
+        self.stored.bookmarks.pop(song.id, None)
+        del self.songs[song.id]
+        song.id = str(uuid.uuid4()) if self.flavour is SUPYSONIC else f"tr-{next(self._numbers)}"
+        self.songs[song.id] = song
 
     # -- what it answers ---------------------------------------------------------------------------------------
 
@@ -168,11 +232,15 @@ class FakeSubsonic:
         form = dict(request.query_params) | {name: str(value) for name, value in (await request.form()).items()}
         name = method.removesuffix(".view")
         self.requests.append((name, form))
-        if self.broken:
+        if name == "search3" and self.broken_after is not None:
+            self.broken_after -= 1
+        if self.broken or (self.broken_after is not None and self.broken_after < 0):
             return Response("upstream connect error", 502, media_type="text/plain")
         refusal = self._login(form)
         if refusal is not None:
             return refusal
+        if name == "getScanStatus" and not self.flavour.status_for_all:
+            return self._failed(50, "not authorized")
         handler = getattr(self, f"_{name}", None)
         if handler is None or not self._offers(name):
             status, code = self.flavour.unknown_method
@@ -259,6 +327,11 @@ class FakeSubsonic:
         return {"playQueue": answer}
 
     def _getAlbumList2(self, form: dict[str, str]) -> dict[str, Any]:
+        if form["type"] == "alphabeticalByName":
+            albums = sorted({song.album for song in self._shown() if song.tagged})
+            start = 0 if self.repeat_pages else int(form.get("offset", 0))
+            page = albums[start : start + int(form["size"])]
+            return {"albumList2": {"album": [{"id": album, "name": album} for album in page]} if page else {}}
         assert form["type"] == "recent"
         last: dict[str, int] = {}
         for song, played in self.stored.plays.items():
@@ -268,24 +341,62 @@ class FakeSubsonic:
         return {"albumList2": {"album": [{"id": album, "name": album} for album in order]} if order else {}}
 
     def _getAlbum(self, form: dict[str, str]) -> dict[str, Any]:
-        songs = [self._song(song.id) for song in self.songs.values() if song.album == form["id"]]
+        songs = [self._song(song.id) for song in self._shown() if song.album == form["id"]]
         return {"album": {"id": form["id"], "song": songs}}
 
+    def _shown(self) -> list[Song]:
+        return list(self.songs.values()) if self.mounted else []
+
+    def _getScanStatus(self, form: dict[str, str]) -> dict[str, Any]:
+        count = len(self._shown())
+        status: dict[str, Any] = {"scanning": False, "count": count if self.flavour.count_at_rest else 0}
+        if self.flavour is GONIC and not count:
+            del status["count"]
+        if self.flavour is NAVIDROME:
+            status["lastScan"] = self._time(self.scans)
+        return {"scanStatus": status}
+
+    def _getIndexes(self, form: dict[str, str]) -> dict[str, Any]:
+        tops = sorted({song.place.split("/")[0] for song in self._shown() if "/" in song.place})
+        beside = [self._song(song.id) for song in self._shown() if "/" not in song.place]
+        found: dict[str, Any] = {"lastModified": self.scans if self.flavour.modified else 0, "ignoredArticles": ""}
+        if tops:
+            found["index"] = [{"name": "#", "artist": [{"id": f"d:{top}", "name": top} for top in tops]}]
+        if beside:
+            found["child"] = beside
+        return {"indexes": found}
+
+    def _getMusicDirectory(self, form: dict[str, str]) -> dict[str, Any]:
+        above = form["id"].removeprefix("d:") + "/"
+        below = [song for song in self._shown() if song.place.startswith(above)]
+        inner = sorted({above + rest.split("/")[0] for song in below if "/" in (rest := song.place[len(above) :])})
+        children: list[dict[str, Any]] = [{"id": f"d:{one}", "isDir": True, "title": one} for one in inner]
+        children += [self._song(song.id) for song in below if "/" not in song.place[len(above) :]]
+        return {"directory": {"id": form["id"], "child": children}}
+
     def _search3(self, form: dict[str, str]) -> dict[str, Any]:
-        found = [song for song in self.songs.values() if song.tagged or not self.flavour.search_skips_untagged]
+        found = [song for song in self._shown() if song.tagged or not self.flavour.search_skips_untagged]
         offset, count = int(form["songOffset"]), int(form["songCount"])
         if self.reverse:
             found.reverse()
         page = found[:count] if self.repeat_pages else found[offset : offset + count]
-        return {"searchResult3": {"song": [self._song(song.id) for song in page]} if page and self.mounted else {}}
+        answer: dict[str, Any] = {"song": [self._song(song.id) for song in page]} if page else {}
+        if self.moves_while_read:
+            self.moves_while_read.pop(0)()
+        return {"searchResult3": answer}
 
     def _song(self, identifier: str) -> dict[str, Any]:
         song = self.songs[identifier]
         played = self.stored.plays.get(identifier)
         answer: dict[str, Any] = {
             "id": identifier,
-            "title": f"Title of {identifier}\r\n\x1b[31m\u202e",
+            "title": song.title or f"Title of {identifier}\r\n\x1b[31m\u202e",
             "album": song.album,
+            "path": song.place,
+            "size": 1_000_000 + int(song.duration * 1000),
+            "suffix": "mp3",
+            "bitRate": 128,
+            "artist": "Artist",
             "type": "music",
             "isDir": False,
         }
