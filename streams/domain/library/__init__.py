@@ -1,0 +1,1 @@
+"""The library: what scans and hooks saw, and what that means."""

@@ -1,0 +1,72 @@
+"""Where a row lies: ``source NUL kind rest``, so that a source's rows of one kind follow each other.
+
+A *place* is the key of a sight without its source: ``p`` and a raw path, or ``u`` and an upstream id. A media whose
+last path was taken by another is kept at a ghost of a place, ``o`` and its id: what it was can still be recognised.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SOURCE: Final = b"S"
+TALLY: Final = b"N"
+ITEM: Final = b"m"
+PATH: Final = b"p"
+UPSTREAM: Final = b"u"
+EVIDENCE: Final = b"e"
+ALIAS: Final = b"a"
+TOP: Final = b"t"
+SKIP: Final = b"f"
+SUSPECT: Final = b"x"
+PENDING: Final = b"y"
+MARKED: Final = b"g"
+GHOST: Final = b"o"
+PLACES: Final = (GHOST, PATH, UPSTREAM)
+REMOVED: Final = b"r"
+
+_SUSPECT_HEAD = 2
+_MEDIA_ID_LENGTH = 32
+
+
+def prefix(source_id: str) -> bytes:
+    """What all rows of a source begin with."""
+    return source_id.encode() + b"\0"
+
+
+def item(media_id: str) -> bytes:
+    return ITEM + media_id.encode()
+
+
+def alias(media_id: str) -> bytes:
+    return ALIAS + media_id.encode()
+
+
+def path(raw: bytes) -> bytes:
+    """The place of a file."""
+    return PATH + raw
+
+
+def upstream(upstream_id: str) -> bytes:
+    """The place of a server's item."""
+    return UPSTREAM + upstream_id.encode()
+
+
+def ghost(media_id: str) -> bytes:
+    """The place of a media that has lost all others."""
+    return GHOST + media_id.encode()
+
+
+def upstream_id(place: bytes) -> str | None:
+    """The upstream id of a place, None when it is a file's."""
+    return place[1:].decode() if place[:1] == UPSTREAM else None
+
+
+def suspect(strength: int, media_id: str, place: bytes) -> bytes:
+    """Ordered by strength, so that the strongest is decided first, then by media, so that all decide alike."""
+    return SUSPECT + b"%d" % strength + media_id.encode() + place
+
+
+def suspected(key: bytes) -> tuple[str, bytes]:
+    """Media and place of such a key."""
+    end = _SUSPECT_HEAD + _MEDIA_ID_LENGTH
+    return key[_SUSPECT_HEAD:end].decode(), key[end:]

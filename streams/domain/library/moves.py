@@ -1,0 +1,133 @@
+"""What was put off until everything was listed: moves first, one to one; what is left is new, or stays what it was.
+
+A media that was seen by this scan has not moved. One that lies where the scan could not look may have: what was seen
+instead is provisional until a later scan tells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from streams.domain.library import keys
+from streams.domain.library.case import Case
+from streams.domain.library.details import describe
+from streams.domain.library.draft import Draft, opened
+from streams.domain.library.evidence import path_of
+from streams.domain.library.outputs import Merged
+from streams.domain.library.places import fresh_id, from_pending, gain, lose, same_facts
+from streams.domain.library.rows import Mark, Pending, Row
+from streams.domain.library.sightings import settle
+from streams.domain.library.skips import Reason, reason_for
+from streams.domain.library.suspicion import is_seen
+from streams.domain.library.words import Change, Status
+
+
+def decide(case: Case, key: bytes, row: Row) -> bool:
+    """One suspicion, the strongest first: whether the media moved there. Whether anything was done."""
+    case.delete(key)
+    media_id, place = keys.suspected(key)
+    scan = case.scan
+    assert type(row) is Mark
+    assert scan is not None
+    pending = case.pending(place) if row.seen >= scan.started else None
+    if pending is None or is_seen(case, media_id):
+        return False
+    draft = opened(case, media_id)
+    assert draft is not None, "a suspicion of nothing"
+    if _hidden(case, draft):
+        case.put(keys.PENDING + place, replace(pending, blocked=(*pending.blocked, media_id)))
+        return False
+    _move(case, draft, place, pending)
+    return True
+
+
+def _hidden(case: Case, draft: Draft) -> bool:
+    paths = [path_of(place, sight) for place, sight in draft.sights.items()]
+    return any(path is not None and reason_for(case, path) is Reason.UNREADABLE for path in paths)
+
+
+def _move(case: Case, draft: Draft, place: bytes, pending: Pending) -> None:
+    """The places it had are gone: nothing was seen there."""
+    scan = case.scan
+    assert scan is not None
+    _make_room(case, draft, place)
+    draft.sights = {key: sight for key, sight in draft.sights.items() if case.seen_now(sight)}
+    draft.back()
+    gain(case, draft, place, from_pending(draft.media_id, pending, None))
+    settle(draft)
+    draft.note(Change.MOVED)
+    draft.listed = True
+    draft.generation = scan.generation
+    describe(draft, pending.details, listed=True, file=place[:1] == keys.PATH)
+    draft.save()
+    case.delete(keys.PENDING + place)
+    case.count(moved=1, kept=1)
+
+
+def _make_room(case: Case, draft: Draft, place: bytes) -> None:
+    """Take the place from whom it has belonged to. What was provisional there has been this media all along."""
+    owner = case.sight(place)
+    if owner is None or owner.media_id == draft.media_id:
+        return
+    other = opened(case, owner.media_id)
+    assert other is not None, "a sight of nothing"
+    if other.status is not Status.PROVISIONAL:
+        lose(other, place)
+        other.save()
+        return
+    other.end(draft.media_id)
+    case.outputs.append(Merged(other.media_id, draft.media_id))
+    for key, sight in other.sights.items():
+        if key != place and key[:1] != keys.GHOST:
+            draft.sights[key] = replace(sight, media_id=draft.media_id)
+
+
+def keep(case: Case, key: bytes, row: Row) -> bool:
+    """One sighting that no media has moved to: a new one, or the one that is known there. Whether it was of now."""
+    assert type(row) is Pending
+    place = key[1:]
+    pending = case.pending(place)
+    case.delete(key)
+    if pending is None:
+        return False
+    owner = case.sight(place)
+    if owner is None:
+        _add(case, place, pending)
+        return True
+    draft = opened(case, owner.media_id)
+    assert draft is not None, "a sight of nothing"
+    scan = case.scan
+    assert scan is not None
+    sight = from_pending(draft.media_id, pending, owner)
+    if draft.status is Status.PROVISIONAL and pending.blocked:
+        draft.candidates = pending.blocked
+    else:
+        settle(draft)
+    if not same_facts(owner, sight):
+        draft.note(Change.LOCATORS)
+    draft.back()
+    draft.listed = True
+    draft.generation = scan.generation
+    changed = describe(draft, pending.details, listed=True, file=place[:1] == keys.PATH)
+    gain(case, draft, place, sight)
+    draft.save()
+    case.count(changed=1 if changed else 0)
+    return True
+
+
+def _add(case: Case, place: bytes, pending: Pending) -> None:
+    scan = case.scan
+    assert scan is not None
+    draft = Draft(case, fresh_id(case, place), None)
+    draft.status = Status.PROVISIONAL if pending.blocked else Status.PRESENT
+    draft.candidates = pending.blocked
+    draft.first_seen_at = pending.logged_at
+    draft.listed = True
+    draft.generation = scan.generation
+    draft.details = pending.details
+    draft.note(Change.ADDED)
+    if not pending.blocked:
+        draft.note(Change.COPY)
+    gain(case, draft, place, from_pending(draft.media_id, pending, None))
+    draft.save()
+    case.count(added=1)
