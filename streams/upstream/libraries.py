@@ -195,7 +195,8 @@ def _new(songs: list[Json], seen: Seen, listed: Listed, *, own: bool) -> list[Se
     for song in songs:
         upstream_id = _id(song)
         if upstream_id is None:
-            listed.skip("bad_id")
+            if own:
+                listed.skip("bad_id")
         elif seen.add(upstream_id, list_of_its_own=own):
             found.append(of_subsonic(upstream_id, song))
     return found
