@@ -20,7 +20,7 @@ class Stub:
 
     url: str = ""
     schemas: dict[int, str] = field(default_factory=dict)
-    subjects: dict[str, int] = field(default_factory=dict)
+    subjects: dict[str, list[int]] = field(default_factory=dict)
     levels: dict[str, str] = field(default_factory=dict)
     override: dict[str, tuple[int, bytes]] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
@@ -55,18 +55,27 @@ class Stub:
                     return 404, {"error_code": 40408, "message": "no level"}
                 return 200, {"compatibilityLevel": self.levels[subject]}
             case "POST", ["subjects", subject, "versions"]:
-                if subject not in self.subjects:
-                    self.subjects[subject] = len(self.schemas) + 1
-                    self.schemas[self.subjects[subject]] = json.loads(body)["schema"]
-                return 200, {"id": self.subjects[subject]}
+                text = json.loads(body)["schema"]
+                schema_id = self._version(subject, text)
+                if schema_id is None:
+                    schema_id = len(self.schemas) + 1
+                    self.schemas[schema_id] = text
+                    self.subjects.setdefault(subject, []).append(schema_id)
+                return 200, {"id": schema_id}
             case "POST", ["subjects", subject]:
                 if subject not in self.subjects:
                     return 404, {"error_code": 40401, "message": "Subject not found"}
-                schema_id = self.subjects[subject]
-                text = self.schemas[schema_id]
-                return 200, {"id": schema_id, "version": 1, "subject": subject, "schema": text}
+                text = json.loads(body)["schema"]
+                schema_id = self._version(subject, text)
+                if schema_id is None:
+                    return 404, {"error_code": 40403, "message": "Schema not found"}
+                version = self.subjects[subject].index(schema_id) + 1
+                return 200, {"id": schema_id, "version": version, "subject": subject, "schema": text}
             case _:
                 return 404, {"error_code": 404, "message": "HTTP 404"}
+
+    def _version(self, subject: str, text: str) -> int | None:
+        return next((one for one in self.subjects.get(subject, []) if self.schemas[one] == text), None)
 
 
 @contextmanager
