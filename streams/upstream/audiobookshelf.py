@@ -65,10 +65,10 @@ class Audiobookshelf:
         return [one["id"] for one in found if isinstance(one.get("id"), str) and _ID.fullmatch(one["id"])]
 
     async def library_page(self, library: str, page: int) -> tuple[list[Json], int | None]:
-        """At most PAGE items of a library, and how many it has."""
+        """At most PAGE items of a library, and how many it has; minified, for the long form tells every file."""
         answer = await self._upstream.get(
             f"/api/libraries/{_checked(library)}/items",
-            [("limit", str(PAGE)), ("page", str(page)), ("sort", "addedAt"), ("minified", "0")],
+            [("limit", str(PAGE)), ("page", str(page)), ("sort", "addedAt"), ("minified", "1")],
         )
         total = answer.value.get("total") if isinstance(answer.value, dict) else None
         return _objects(answer.value, "results"), total if isinstance(total, int) else None

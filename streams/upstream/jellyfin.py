@@ -25,6 +25,8 @@ from streams.upstream.sockets import Socket
 
 Json: TypeAlias = dict[str, Any]
 PAGE: Final = 200
+LIBRARY_PAGE: Final = 50
+"""Each item tells every stream of every version of it: some ten KB, seldom a hundred."""
 PAGES_MAX: Final = 2_000
 _USERS: Final = "/Users"
 _GUID = re.compile(r"[0-9a-f]{32}")
@@ -99,15 +101,15 @@ class Jellyfin:
             yield item
 
     async def library_page(self, offset: int, user: str | None) -> tuple[list[Json], int | None]:
-        """At most PAGE items of the whole library from ``offset`` on, and how many there are; as a person sees it, or
-        a key (None)."""
+        """At most LIBRARY_PAGE items of the whole library from ``offset`` on, and how many there are; as a person sees
+        it, or a key (None)."""
         who = [("userId", user)] if user is not None else []
         answer = await self._upstream.get(
             "/Items",
             [
                 *who,
                 ("startIndex", str(offset)),
-                ("limit", str(PAGE)),
+                ("limit", str(LIBRARY_PAGE)),
                 ("recursive", "true"),
                 ("includeItemTypes", _TYPES),
                 ("fields", "Path,ProviderIds,MediaSources,Etag,DateCreated,DateLastSaved"),

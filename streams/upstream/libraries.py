@@ -134,7 +134,7 @@ class JellyfinLibrary:
                         found.append(of_jellyfin(upstream_id, item))
             yield found
             met += len(page)
-            if not page or seen.now == before or len(page) < jellyfin.PAGE:
+            if not page or seen.now == before or len(page) < jellyfin.LIBRARY_PAGE:
                 break
         if first_total is not None and seen.now != first_total:
             seen.moved = True

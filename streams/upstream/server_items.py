@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from typing import Any, Final
 
 from schemas.library import CollectionRef, ItemDetails, Locator, ProviderId
@@ -19,6 +20,7 @@ from streams.upstream.details import (
 )
 from streams.upstream.listing import Json, ServerItem
 
+_SEQUENCE: Final = re.compile(r" #[^ ]+$")
 PATH_BYTES_MAX: Final = 32 * 1024
 _JELLYFIN_KINDS: Final = {
     "audio": ("music", "track"),
@@ -112,10 +114,10 @@ def of_book(upstream_id: str, item: Json) -> ServerItem:
     meta = _dict(media.get("metadata"))
     size = whole(item.get("size")) or whole(media.get("size"))
     duration_ms = _seconds(media.get("duration"))
-    authors = texts([_dict(one).get("name") for one in _list(meta.get("authors"))]) or texts([meta.get("authorName")])
+    # Minified: names in one text, a series with its number behind it.
+    authors = texts(str(meta.get("authorName") or "").split(", "))
     title = text(meta.get("title"))
-    series = [_dict(one) for one in _list(meta.get("series"))]
-    named = [(one.get("id"), text(one.get("name"))) for one in series] or [(None, text(meta.get("seriesName")))]
+    series = texts(_SEQUENCE.sub("", one) for one in str(meta.get("seriesName") or "").split(", "))
     ids = [(name, text(meta.get(name))) for name in ("asin", "isbn")]
     return ServerItem(
         upstream_id,
@@ -134,7 +136,7 @@ def of_book(upstream_id: str, item: Json) -> ServerItem:
             provider_ids=tuple(ProviderId(name, value) for name, value in ids if value and identifier(value)),
             collections=_collections(
                 *(collection("author", author, author) for author in authors),
-                *(collection("series", identifier(key) or name, name) for key, name in named),
+                *(collection("series", name, name) for name in series),
             ),
         ),
     )

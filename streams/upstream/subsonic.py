@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from streams.upstream.errors import BadAnswer, CredentialsRefused, NotOffered, UpstreamError
+from streams.upstream.errors import BadAnswer, CredentialsRefused, NotOffered, TooLarge, UpstreamError
 from streams.upstream.http import Pairs, Upstream
 
 Login: TypeAlias = Literal["token", "password", "api_key"]
@@ -142,15 +142,17 @@ class Subsonic:
             status = _object(await self._ask("getScanStatus"), "scanStatus") or {}
         except NotOffered:
             status = {}
-        try:
-            modified = (_object(await self._ask("getIndexes"), "indexes") or {}).get("lastModified")
-        except NotOffered:
-            modified = None
+        mark = status.get("lastScan")
+        if mark is None:
+            try:
+                mark = (_object(await self._ask("getIndexes"), "indexes") or {}).get("lastModified")
+            except (NotOffered, TooLarge):
+                mark = None
         count = status.get("count")
         return ListState(
             status.get("scanning") is True,
             count if isinstance(count, int) and count > 0 else None,  # 0 is said when idle, too
-            f"{status.get('lastScan')} {modified}",
+            str(mark),
         )
 
     async def _ask(self, method: str, *parameters: tuple[str, str]) -> Json:

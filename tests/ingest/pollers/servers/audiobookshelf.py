@@ -225,8 +225,8 @@ class FakeAudiobookshelf:
                     "id": f"media-of-{item}",
                     "metadata": {
                         "title": self.titles.get(item, f"Title of {item}"),
-                        "authorName": "Ursula Vernon",
-                        "seriesName": "Swords",
+                        "authorName": "Ursula Vernon, T. Kingfisher",
+                        "seriesName": "Swords #2",
                         "asin": None,
                         "isbn": "9780000000002",
                         "publishedYear": "2001",
