@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from streams.effects.scan import scanner
 from streams.effects.scan.ports import SourceFailed
 from streams.runtime.leases import Cancelled, LeaseLost
 from streams.upstream.files import walk
 from streams.upstream.files.errors import OutOfDescriptors, RootMissing
 from streams.upstream.files.posix import Entries, Posix
-from tests.effects.scan.desk import Desk, Told, make_wav
+from tests.effects.scan.desk import Desk, FakeLease, Told, make_wav
 
 
 def failing(desk: Desk, folder: bytes, code: int) -> None:
@@ -246,3 +247,17 @@ def _raise(error: Exception, at: int) -> Callable[[int], None]:
             raise error
 
     return check
+
+
+def test_the_lease_is_looked_at_before_each_chunk_of_a_large_folder(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanner, "CHUNK", 2)
+    for number in range(5):
+        make_wav(desk.root / f"{number}.wav", salt=number)
+    desk.scan()
+    desk.lease = FakeLease(on_check=_raise(LeaseLost("not ours"), at=3))
+    with pytest.raises(LeaseLost):
+        desk.scan()
+    # ScanStarted and the first chunk.
+    assert len(desk.sink.events) == 3

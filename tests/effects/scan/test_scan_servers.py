@@ -132,6 +132,24 @@ def test_untagged_tracks_that_one_list_leaves_out_are_found_by_another(flavour: 
     assert told.listed.complete is True
 
 
+@pytest.mark.parametrize(
+    "lacks", [{"getIndexes", "getMusicDirectory"}, {"getAlbumList2", "getAlbum"}, {"search3"}], ids=str
+)
+def test_an_untagged_track_is_found_by_whatever_lists_the_server_has(lacks: set[str], tmp_path: Path) -> None:
+    found = [*songs(12), Song("tr-u", "al-0", 9, tagged=False)]
+    server, shelf = subsonic_shelf(GONIC, found, tmp_path)
+    server.lacks = lacks
+    told = shelf.scan()
+    assert sorted(map(str, ids(told))) == sorted(server.songs)
+    assert told.listed.complete is True
+
+
+def test_a_server_that_lists_nothing_at_all_fails_the_scan(tmp_path: Path) -> None:
+    server, shelf = subsonic_shelf(NAVIDROME, songs(3), tmp_path)
+    server.lacks = {"search3", "getAlbumList2", "getIndexes"}
+    assert shelf.fails()[0][0] == "upstream"
+
+
 def test_albums_are_not_walked_when_the_search_found_all_the_server_counts(tmp_path: Path) -> None:
     server, shelf = subsonic_shelf(NAVIDROME, songs(12), tmp_path)
     shelf.scan()

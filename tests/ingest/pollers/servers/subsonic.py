@@ -132,6 +132,8 @@ class FakeSubsonic:
         """pages of songs that are still answered"""
         self.moves_while_read: list[Callable[[], None]] = []
         """done one by one, each after a page of songs"""
+        self.lacks: set[str] = set()
+        """methods it does not have besides"""
         self.scans = 0
         self.app = FastAPI()
         self.app.add_api_route("/rest/{method}", self._answer, methods=["GET", "POST"])
@@ -242,7 +244,7 @@ class FakeSubsonic:
         if name == "getScanStatus" and not self.flavour.status_for_all:
             return self._failed(50, "not authorized")
         handler = getattr(self, f"_{name}", None)
-        if handler is None or not self._offers(name):
+        if handler is None or name in self.lacks or not self._offers(name):
             status, code = self.flavour.unknown_method
             message = "view not found" if code == 70 else "Unknown method"
             return self._failed(code, message, status)
