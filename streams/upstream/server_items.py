@@ -7,6 +7,7 @@ import re
 from typing import Any, Final
 
 from schemas.library import CollectionRef, ItemDetails, Locator, ProviderId
+from streams.domain.library.limits import PATH_BYTES_MAX
 from streams.upstream.details import (
     LIST_MAX,
     collection,
@@ -21,7 +22,6 @@ from streams.upstream.details import (
 from streams.upstream.listing import Json, ServerItem
 
 _SEQUENCE: Final = re.compile(r" #[^ ]+$")
-PATH_BYTES_MAX: Final = 32 * 1024
 _JELLYFIN_KINDS: Final = {
     "audio": ("music", "track"),
     "audiobook": ("audiobook", "book"),
@@ -178,7 +178,7 @@ def _facts(size: int | None, duration: int | None, *others: object) -> str | Non
 
 
 def _locator(path: object, size: int | None, mtime_ms: int | None) -> Locator | None:
-    if not isinstance(path, str) or not path:
+    if not isinstance(path, str) or not path or "\0" in path:
         return None
     packed = path.encode("utf-8", "replace")
     mtime_ns = mtime_ms * 1_000_000 if mtime_ms is not None and mtime_ms < 2**63 // 1_000_000 else None

@@ -34,6 +34,7 @@ from streams.effects.scan.ports import (
 )
 from streams.runtime.clock import Clock
 from streams.runtime.leases import Cancelled
+from streams.upstream.details import text
 
 CHUNK: Final = 1_000
 """Observations between two looks at the lease; all of them are durable before the next begins."""
@@ -185,7 +186,7 @@ class _Scribe:
                 received_at=self._clock.now_ms(),
                 generation=self._job.generation,
                 reason=reason,
-                detail=detail,
+                detail=text(detail) or "",
             )
         )
 

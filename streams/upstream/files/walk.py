@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from streams.domain.library.limits import PATH_BYTES_MAX
 from streams.upstream.files import ignore, kinds
 from streams.upstream.files.errors import Changed, OutOfDescriptors, RootMissing
 from streams.upstream.files.kinds import Kind
@@ -156,6 +157,8 @@ class Tree:
             self.skip(reason)
         elif len(self._levels) > self.depth_max:
             self.skip("depth")
+        elif len(path) > PATH_BYTES_MAX:
+            self.skip("path_too_long")
         elif ignore.ignores(above.rules, path, folder=True):
             yield NotSeen(path, True, IGNORED)
         else:
@@ -235,6 +238,9 @@ class Tree:
                 self.skip("not_media")
                 continue
             path = level.path + name
+            if len(path) > PATH_BYTES_MAX:
+                self.skip("path_too_long")
+                continue
             if level.rules and ignore.ignores(level.rules, path, folder=False):
                 yield NotSeen(path, False, IGNORED)
                 continue

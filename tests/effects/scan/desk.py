@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from schemas.codec import Codec
+from schemas.ids import SchemaIds
 from schemas.library import (
     ItemDetails,
     ItemObserved,
@@ -17,6 +19,7 @@ from schemas.library import (
     ScanListed,
     ScanStarted,
 )
+from streams.domain.library.validity import hold
 from streams.effects.scan.ports import KnownFile, Source
 from streams.effects.scan.scanner import ScanCounts, ScanJob, scan
 from streams.effects.scan.trees import FileTree
@@ -24,6 +27,7 @@ from streams.runtime.clock import FakeClock
 from streams.upstream.files.posix import Posix
 from streams.upstream.files.reading.reader import Reader
 
+_CODEC = Codec(SchemaIds())
 LONG_AGO_NS = 1_600_000_000_000_000_000
 
 
@@ -76,6 +80,9 @@ class FakeSink:
     on_flush: Callable[[int], None] = lambda _: None
 
     def send(self, event: Observation) -> None:
+        """As the log takes it: within every limit of the contract."""
+        assert _CODEC.decode(_CODEC.encode(event)) == event
+        hold(event)
         self.events.append(event)
 
     def flush(self) -> None:

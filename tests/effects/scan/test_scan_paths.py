@@ -200,6 +200,21 @@ def test_folders_deeper_than_the_cap_are_counted_not_walked(desk: Desk) -> None:
     assert told.count("depth") == 1
 
 
+def test_paths_longer_than_the_log_takes_are_counted_not_told(desk: Desk) -> None:
+    put(desk.root, b"in.wav")
+    folder = os.open(desk.root, os.O_RDONLY)
+    for _ in range(17):
+        os.mkdir(b"d" * 250, dir_fd=folder)
+        inner = os.open(b"d" * 250, os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(os.open(b"x.wav", os.O_CREAT | os.O_WRONLY, dir_fd=folder))
+    os.close(folder)
+    told = desk.scan()
+    assert told.paths == [b"in.wav"]
+    assert told.count("path_too_long") == 1
+
+
 def test_a_sparse_file_is_listed_by_its_size(desk: Desk) -> None:
     put(desk.root, b"big.wav")
     os.truncate(desk.root / "big.wav", 5_000_000_000)
