@@ -1,0 +1,159 @@
+"""Reports at the door at an even rate, and an eye on when each can be read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+import psycopg
+
+PEOPLE: Final = 200
+MEDIA: Final = 20
+CONNECTIONS: Final = 32
+LOOK_S: Final = 0.005
+SETTLE_S: Final = 60.0
+_SEEN: Final = b"SELECT event_id FROM api.events WHERE event_id = ANY(%s)"
+
+
+@dataclass(slots=True)
+class Window:
+    """Of the reports that were due in it, ms: from due to answered, from answered to readable."""
+
+    answered_ms: list[float] = field(default_factory=list)
+    visible_ms: list[float] = field(default_factory=list)
+    refused: int = 0
+
+
+@dataclass(slots=True)
+class _Sent:
+    window: Window
+    due: float
+    answered: float = 0.0
+
+
+class Steady:
+    """Sends from when it is entered until it is left; then everything that was accepted can be read."""
+
+    def __init__(self, url: str, token: str, conninfo: Mapping[str, Any], per_s: int) -> None:
+        self._port = urlsplit(url).port
+        self._token = token
+        self._conninfo = conninfo
+        self._per_s = per_s
+        self._window = Window()
+        self._waiting: dict[str, _Sent] = {}
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._sender = threading.Thread(target=lambda: asyncio.run(self._send()), daemon=True)
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._errors: list[BaseException] = []
+
+    def __enter__(self) -> Self:
+        self._sender.start()
+        self._watcher.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._sender.join()
+        self._watcher.join()
+        if self._errors:
+            raise self._errors[0]
+
+    @contextmanager
+    def window(self) -> Iterator[Window]:
+        """What is due inside is counted apart; its figures are whole when the last of it can be read."""
+        found = self._window = Window()
+        try:
+            yield found
+        finally:
+            self._window = Window()
+            until = time.monotonic() + SETTLE_S
+            while self._open(found) and time.monotonic() < until:
+                time.sleep(LOOK_S)
+
+    def _open(self, window: Window) -> bool:
+        with self._lock:
+            return any(sent.window is window for sent in self._waiting.values())
+
+    async def _send(self) -> None:
+        due: asyncio.Queue[tuple[int, float]] = asyncio.Queue()
+        senders = [asyncio.create_task(self._connection(due)) for _ in range(CONNECTIONS)]
+        began, number = time.monotonic(), 0
+        try:
+            while not self._stop.is_set():
+                at = began + number / self._per_s
+                await asyncio.sleep(max(0.0, at - time.monotonic()))
+                due.put_nowait((number, at))
+                number += 1
+            await asyncio.wait_for(due.join(), 30)
+        except BaseException as exc:
+            self._errors.append(exc)
+        finally:
+            for sender in senders:
+                sender.cancel()
+
+    async def _connection(self, due: asyncio.Queue[tuple[int, float]]) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        while True:
+            number, at = await due.get()
+            event_id, sent = f"steady-{number}", _Sent(self._window, at)
+            writer.write(self._request(event_id, number))
+            head = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]))
+            sent.answered = time.monotonic()
+            if head.split()[1] == b"202":
+                sent.window.answered_ms.append((sent.answered - at) * 1000)
+                with self._lock:
+                    self._waiting[event_id] = sent
+            else:
+                sent.window.refused += 1
+            due.task_done()
+
+    def _request(self, event_id: str, number: int) -> bytes:
+        body = json.dumps(
+            {
+                "event_id": event_id,
+                "user": f"person-{number % PEOPLE}",
+                "media": f"film-{number % MEDIA}",
+                "media_kind": "video",
+                "session_id": f"s{number % (PEOPLE * MEDIA)}",
+                "device_id": "tv",
+                "sequence": number,
+                "kind": "progress",
+                "position_ms": 1_000 * number % 6_000_000,
+                "duration_ms": 6_600_000,
+                "occurred_at": int(time.time() * 1000),
+            }
+        ).encode()
+        head = (
+            f"POST /v1/playback HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {self._token}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        return head.encode() + body
+
+    def _watch(self) -> None:
+        with psycopg.connect(**self._conninfo, autocommit=True, prepare_threshold=1) as connection:
+            until = float("inf")
+            while True:
+                with self._lock:
+                    asked = list(self._waiting)
+                if asked:
+                    rows = connection.execute(_SEEN, (asked,)).fetchall()
+                    now = time.monotonic()
+                    with self._lock:
+                        for (event_id,) in rows:
+                            sent = self._waiting.pop(event_id, None)
+                            if sent is not None:
+                                sent.window.visible_ms.append(max(0.0, now - sent.answered) * 1000)
+                if not self._sender.is_alive():
+                    until = min(until, time.monotonic() + SETTLE_S)
+                    if not asked or time.monotonic() > until:
+                        return
+                time.sleep(LOOK_S)
