@@ -60,7 +60,7 @@ def mark(case: Case, place: bytes, row: Row) -> bool:
         return False
     if draft.seen_now:
         path = path_of(place, row)
-        if path is None or reason_for(case, path) is None:
+        if path is None or reason_for(case, path) is not Reason.UNREADABLE:
             del draft.sights[place]
             if any(sight.since >= scan.started for sight in draft.sights.values()):
                 # It has another name instead: the same file, by device and inode.

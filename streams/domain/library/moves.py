@@ -34,7 +34,8 @@ def decide(case: Case, key: bytes, row: Row) -> bool:
         return False
     draft = opened(case, media_id)
     assert draft is not None, "a suspicion of nothing"
-    if _hidden(case, draft):
+    if pending.blocked or _hidden(case, draft):
+        # What stronger evidence speaks of cannot be looked for, so weaker does not decide either.
         case.put(keys.PENDING + place, replace(pending, blocked=(*pending.blocked, media_id)))
         return False
     _move(case, draft, place, pending)

@@ -28,8 +28,8 @@ def sighted(case: Case, event: ItemObserved, media: str, old: Sight | None) -> S
     """The place as it was just seen. What could not be read, or is still written, is not taken for known: it will be
     read again."""
     locator = event.locator
-    seen, at = case.at.offset, case.received_at
-    since = seen if old is None else old.since
+    seen = case.at.offset
+    since, at = (seen, case.received_at) if old is None else (old.since, max(old.at, case.received_at))
     if locator is None or not event.settled or event.failed is not None:
         path = old.path if old is not None else None
         if locator is not None and event.upstream_id is not None:

@@ -23,6 +23,9 @@ _MINUTES = WINDOW_MS // BUCKET_MS
 
 def remove(case: Case, event: ItemRemovalObserved) -> None:
     place = keys.upstream(event.upstream_id)
+    pending = case.pending(place)
+    if pending is not None and pending.at <= event.received_at:
+        case.delete(keys.PENDING + place)
     sight = case.sight(place)
     draft = None if sight is None else opened(case, sight.media_id)
     if sight is None or draft is None or not draft.status.live or case.source.held:
@@ -45,6 +48,7 @@ def remove(case: Case, event: ItemRemovalObserved) -> None:
     draft.status = Status.MISSING
     draft.note(Change.UPSTREAM_REMOVED)
     draft.note(Change.MISSING)
+    draft.sights[place] = replace(sight, at=event.received_at)
     draft.save()
     case.put(keys.REMOVED + minute.to_bytes(8, "big") + draft.media_id.encode(), Mark(case.at.offset))
     of_now = next((bucket for bucket in recent if bucket.minute == minute), Bucket(minute, 0))

@@ -121,13 +121,14 @@ def _known(case: Case, event: ItemObserved, place: bytes, draft: Draft, sight: S
     looked = scanned or event.how == "refresh"
     if not same_facts(old, sight):
         draft.note(Change.LOCATORS)
+    last_seen = draft.last_seen
     draft.back()
     if scanned:
         draft.generation = event.generation
         draft.listed = True
         settle(draft)
     else:
-        draft.generation = draft.last_seen
+        draft.generation = last_seen
     changed = describe(draft, event.details, listed=looked, file=file)
     first = not case.seen_now(old)
     gain(case, draft, place, sight)

@@ -8,6 +8,7 @@ from schemas.library import PathSkipped
 from streams.domain.library import keys
 from streams.domain.library.case import Case
 from streams.domain.library.locators import above
+from streams.domain.library.places import top_is_left
 from streams.domain.library.rows import Skip
 from streams.domain.library.scans import counts
 
@@ -18,8 +19,12 @@ class Reason(StrEnum):
 
 
 def skip(case: Case, event: PathSkipped) -> None:
-    if counts(case, event.generation, event.ordinal):
-        case.put(keys.SKIP + event.path, Skip(case.at.offset, event.folder, event.reason))
+    """An entry of the root that is known and cannot be read is left all the same."""
+    if not counts(case, event.generation, event.ordinal):
+        return
+    case.put(keys.SKIP + event.path, Skip(case.at.offset, event.folder, event.reason))
+    if top_is_left(case, event.path):
+        case.count(kept=1)
 
 
 def reason_for(case: Case, path: bytes) -> Reason | None:
