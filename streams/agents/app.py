@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from schemas.placement import PARTITIONS
-from streams.agents import playback
+from streams.agents import library, playback
 from streams.agents.agent import Agent
 from streams.agents.ports import DeadLetters, EngineMetrics, failpoint
 from streams.engine import App, EngineConfig, changelog_topics, ensure_changelogs, run_together
@@ -17,7 +17,7 @@ from streams.runtime.errors import ConfigurationError, Permanent
 from streams.runtime.settings import Settings
 
 #: Every agent there is, by name. One more is one more line.
-AGENTS: dict[str, Agent] = {agent.name: agent for agent in (playback.AGENT,)}
+AGENTS: dict[str, Agent] = {agent.name: agent for agent in (playback.AGENT, library.AGENT)}
 
 
 def chosen(names: Iterable[str]) -> list[Agent]:

@@ -18,7 +18,7 @@ from streams.agents.state.plan import PLAN, ROW, VERSION
 from streams.domain.state import State
 from streams.runtime.errors import ConfigurationError
 
-__all__ = ["VERSION", "DamagedRow", "UnknownStateVersion", "decode", "encode", "implementation", "readable"]
+__all__ = ["VERSION", "DamagedRow", "UnknownStateVersion", "decode", "encode", "implementation", "plain", "readable"]
 
 _PREFIX = bytes((VERSION,))
 
@@ -56,17 +56,18 @@ def decode(row: bytes) -> State:
 
 def readable(row: bytes) -> object:
     """``row`` as JSON values, every field of the state by its name. Raises as ``decode`` does."""
-    return _plain(decode(row))
+    return plain(decode(row))
 
 
-def _plain(value: Any) -> object:
+def plain(value: Any) -> object:
+    """``value``, of dataclasses, named tuples and plain values, without the first two."""
     if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, tuple):
         names = getattr(value, "_fields", None)
         if names is None:
-            return [_plain(item) for item in value]
-        return {name: _plain(item) for name, item in zip(names, value, strict=True)}
+            return [plain(item) for item in value]
+        return {name: plain(item) for name, item in zip(names, value, strict=True)}
     return value
 
 

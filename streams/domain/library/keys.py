@@ -1,4 +1,5 @@
-"""Where a row lies: ``source NUL kind rest``, so that a source's rows of one kind follow each other.
+"""Where a row lies: ``source:``, a kind, and what tells it from others of its kind. A source's rows of one kind follow
+each other.
 
 A *place* is the key of a sight without its source: ``p`` and a raw path, or ``u`` and an upstream id. A media whose
 last path was taken by another is kept at a ghost of a place, ``o`` and its id: what it was can still be recognised.
@@ -7,6 +8,8 @@ last path was taken by another is kept at a ghost of a place, ``o`` and its id: 
 from __future__ import annotations
 
 from typing import Final
+
+SEPARATOR: Final = ":"
 
 SOURCE: Final = b"S"
 TALLY: Final = b"N"
@@ -29,8 +32,16 @@ _MEDIA_ID_LENGTH = 32
 
 
 def prefix(source_id: str) -> bytes:
-    """What all rows of a source begin with."""
-    return source_id.encode() + b"\0"
+    """What all rows of a source begin with. No source has the separator in its id (``validity``)."""
+    return f"{source_id}{SEPARATOR}".encode()
+
+
+def source_of(key: bytes) -> bytes:
+    """The source that a row is of. Raises ValueError for what is no key of a row."""
+    source, separator, rest = key.partition(SEPARATOR.encode())
+    if not (source and separator and rest):
+        raise ValueError("not a source_id:row key")
+    return source
 
 
 def item(media_id: str) -> bytes:

@@ -13,6 +13,7 @@ from schemas.library import (
     ScanListed,
 )
 from streams.domain.library.invalid import Invalid
+from streams.domain.library.keys import SEPARATOR
 from streams.domain.library.locators import check
 from streams.domain.library.words import HOW, SKIPPED, Status, Step
 
@@ -21,8 +22,8 @@ _ASKED = (Status.ARCHIVED, Status.DELETED)
 
 def hold(event: Observation | Command) -> None:
     """Return when the values can be. Raises Invalid."""
-    if not event.source_id:
-        raise Invalid("no source")
+    if not event.source_id or SEPARATOR in event.source_id:
+        raise Invalid("not the id of a source")
     match event:
         case ItemObserved():
             _item(event)
