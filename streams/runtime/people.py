@@ -119,7 +119,7 @@ class PostgresPeople:
 
 
 class PostgresAliases:
-    """The AliasStore over core.media_aliases."""
+    """The AliasStore over core.media_aliases and what the library has: a file has a media_id and no upstream id."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -130,12 +130,14 @@ class PostgresAliases:
         async def ask(connection: Connection) -> dict[str, str]:
             cursor = await connection.execute(
                 "SELECT upstream_media, media_id FROM core.media_aliases"
-                " WHERE source_id = %(source)s AND (upstream_media = ANY(%(names)s) OR media_id = ANY(%(names)s))",
+                " WHERE source_id = %(source)s AND (upstream_media = ANY(%(names)s) OR media_id = ANY(%(names)s))"
+                " UNION ALL SELECT media_id, media_id FROM api.media_facts"
+                " WHERE source_id = %(source)s AND media_id = ANY(%(names)s)",
                 {"source": source_id, "names": names},
             )
             rows = await cursor.fetchall()
             # An upstream id is what its source calls it, so it goes before a media_id of the same spelling.
-            return {row[1]: row[1] for row in rows} | {row[0]: row[1] for row in rows}
+            return {row[1]: row[1] for row in rows} | {row[0]: row[1] for row in rows if row[0] != row[1]}
 
         return await self._database.run(ask)
 

@@ -49,7 +49,9 @@ def make_core(conninfo: Mapping[str, Any]) -> None:
     with psycopg.connect(**conninfo, autocommit=True) as connection:
         connection.execute("CREATE SCHEMA IF NOT EXISTS core")
         connection.execute("CREATE SCHEMA IF NOT EXISTS api")
-        connection.execute("CREATE TABLE api.media_facts (media_id text, media_kind text, duration_ms bigint)")
+        connection.execute(
+            "CREATE TABLE api.media_facts (media_id text, media_kind text, duration_ms bigint, source_id text)"
+        )
         connection.execute("CREATE TABLE api.media_names (media_id text, source_id text, upstream_id text)")
         engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(**conninfo))
         metadata.create_all(engine)

@@ -71,6 +71,20 @@ class TestPostgresAliases(_OnPostgres, AliasStoreContract):
 
         self.run(scene)
 
+    def test_an_id_of_a_file_that_a_scan_found_is_ours_unless_the_source_calls_another_media_so(
+        self, connection: psycopg.Connection[Any]
+    ) -> None:
+        ours, taken, theirs = ("1" * 32, "2" * 32, "3" * 32)
+        for its_id, source in ((ours, "home"), (taken, "home"), (theirs, "jelly")):
+            connection.execute("INSERT INTO api.media_facts (media_id, source_id) VALUES (%s, %s)", (its_id, source))
+
+        async def scene(aliases: AliasStore, _: AliasStore) -> None:
+            await aliases.add("home", {taken: "4" * 32})
+            found = await aliases.find("home", [ours, taken, theirs])
+            assert (found[ours], found[taken], theirs in found) == (ours, "4" * 32, False)
+
+        self.run(scene)
+
 
 class TestLibraryFacts(_OnPostgres):
     def test_what_a_scan_found_is_known_at_the_door(self, connection: psycopg.Connection[Any]) -> None:
