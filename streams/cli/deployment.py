@@ -51,6 +51,7 @@ class Options:
     http_port: int | None = 8420
     agents: int = 1
     projectors: int = 1
+    workers: int = 1
     session_timeout_s: float = 6.0
     log_level: str = "INFO"
 
@@ -96,7 +97,7 @@ def register_schemas(settings: Settings) -> Mapping[str, int]:
 
 
 def roles(settings: Settings, options: Options) -> list[Role]:
-    """The processes of this deployment: the door with the read API, agents, projectors, relay, pollers and a worker."""
+    """The processes of this deployment: the door with the read API, agents, projectors, relay, pollers and workers."""
     environment = settings.environment()
     playhead = [sys.executable, "-m", "streams.cli"]
     found = [Role("serve", [*playhead, "serve"], environment)]
@@ -110,7 +111,8 @@ def roles(settings: Settings, options: Options) -> list[Role]:
     found.append(Role("relay", [*playhead, "relay"], environment))
     # Also when no server is connected yet: it looks for those that are connected later.
     found.append(Role("poll", [*playhead, "poll"], environment))
-    found.append(Role("work", [*playhead, "work"], environment))
+    for number in range(1, options.workers + 1):
+        found.append(Role("work" if options.workers == 1 else f"work-{number}", [*playhead, "work"], environment))
     return found
 
 
