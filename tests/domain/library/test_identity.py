@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from schemas.library import ItemObserved
 from streams.domain.identity import media_id
 from streams.domain.library.outputs import Merged
 
@@ -162,7 +163,7 @@ def test_names_swapped_by_renaming_swap_identities_even_when_nothing_can_be_read
     one, two = library.at(b"1"), library.at(b"2")
     records = library.records({b"1": File(2, "h2", size=20), b"2": File(1, "h1", size=10)})
     for record in records:
-        library.feed(replace(record, details=None) if hasattr(record, "details") else record)
+        library.feed(replace(record, details=None) if isinstance(record, ItemObserved) else record)
     assert (library.at(b"1"), library.at(b"2")) == (two, one)
 
 
