@@ -1,4 +1,5 @@
-"""``playhead demo``: a household's evening on a real Kafka and PostgreSQL, from webhook to cache invalidation."""
+"""``playhead demo``: a household's evening on a real Kafka and PostgreSQL, from webhook to cache invalidation; then a
+folder of music that is scanned, disturbed and scanned again."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def demo(
     data: Path | None = typer.Option(None, help="Keep everything in this folder; a temporary one when not given."),
     pause: float = typer.Option(0.25, min=0.0, help="Seconds between scenes, to watch."),
 ) -> None:
-    """Play a household's evening through the HTTP endpoints, and show what each person sees afterwards.
+    """Play a household's evening through the HTTP endpoints, and show what each person sees afterwards; then scan a
+    folder of music, move and break things in it, scan again, and show what kept its id and its progress.
 
     Starts Kafka, PostgreSQL and every role as processes of their own, and stops them at the end. The first run
     fetches about 45 MB into the user's cache. Runs without the schema registry: schemas are pinned.
@@ -34,7 +36,7 @@ def demo(
     """
     from rich.console import Console
 
-    from streams.cli import running
+    from streams.cli import demo_library, running
     from streams.cli.deployment import Options
     from streams.local.unprivileged import temporary_folder
 
@@ -46,6 +48,7 @@ def demo(
             console.print(f"\nEverything runs; the API is at {playhead.url}. The evening begins.\n")
             act(play, console, pause)
             epilogue(play, settle(play), playhead.settings, console)
+            demo_library.play(playhead.url, playhead.settings, folder, console)
 
 
 @dataclass(slots=True)
