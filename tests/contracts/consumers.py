@@ -22,10 +22,21 @@ from schemas.codec import Codec
 from schemas.errors import ContractError
 from schemas.events import EVENTS
 from schemas.ids import SchemaIds
-from schemas.library import Change
+from schemas.library import Change, Command, Observation
 from schemas.placement import partition_of
-from schemas.topics import LIBRARY_CHANGED, LIBRARY_COMMANDS, MEDIA_MERGED, PLAYBACK_DECIDED, PLAYBACK_REPORTED, Topic
-from streams.agents import playback
+from schemas.topics import (
+    LIBRARY_CHANGED,
+    LIBRARY_COMMANDS,
+    LIBRARY_OBSERVED,
+    MEDIA_MERGED,
+    PLAYBACK_DECIDED,
+    PLAYBACK_REPORTED,
+    Topic,
+)
+from streams.agents import library, playback
+from streams.domain.library.invalid import Invalid
+from streams.domain.library.outputs import At
+from streams.domain.library.rules import apply
 from streams.domain.playback import decide
 from streams.domain.policy import PLAYTHROUGH
 from streams.domain.words import Verdict
@@ -34,6 +45,7 @@ from streams.runtime.commands import command_partition
 from streams.runtime.contract import Contract
 from streams.runtime.deadletter import CauseClass
 from streams.runtime.errors import Permanent
+from tests.domain.library.simple import DictShelf
 
 Feed = Callable[[bytes], str | None]
 
@@ -117,6 +129,32 @@ def _media(data: bytes) -> bytes:
         return b"m"
 
 
+def library_agent(kinds: Any) -> Feed:
+    """One record through the library agent's step, on an empty table."""
+
+    def feed(data: bytes) -> str | None:
+        key = b"s"
+        try:
+            event: Any = CODEC.decode(data)
+            key = event.source_id.encode()
+        except ContractError:
+            pass
+        partition = partition_of(key, LIBRARY_OBSERVED.partitions)
+        record: Message[Any, Any] = Message(
+            partition=partition, offset=5, key=key, value=data, timestamp=(2, LOGGED_AT)
+        )
+        try:
+            found = library.expected(record, library.read(record, CONTRACT), kinds)
+            apply(DictShelf(), found, At("topic-id", partition, 5, LOGGED_AT))
+        except Permanent as exc:
+            return exc.cause
+        except Invalid:
+            return CauseClass.INVALID_VALUE
+        return None
+
+    return feed
+
+
 def projection(data: bytes) -> str | None:
     """One decision through the projection's decoder."""
     positions = {partition: Position(partition, "topic-id") for partition in range(PLAYBACK_DECIDED.partitions)}
@@ -173,6 +211,8 @@ CONSUMERS: tuple[Consumer, ...] = (
     Consumer("playback agent", agent, frozenset(PLAYBACK_REPORTED.holds)),
     Consumer("playback agent, merges", merges, frozenset(MEDIA_MERGED.holds)),
     Consumer("playback projection", projection, frozenset(PLAYBACK_DECIDED.holds)),
+    Consumer("library agent, observations", library_agent(Observation), frozenset(LIBRARY_OBSERVED.holds)),
+    Consumer("library agent, commands", library_agent(Command), frozenset(LIBRARY_COMMANDS.holds)),
     Consumer("library projection", library_projection, frozenset(LIBRARY_CHANGED.holds)),
     Consumer("task projection", tasks, frozenset(LIBRARY_COMMANDS.holds)),
 )
