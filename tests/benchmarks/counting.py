@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter as Counts
 from typing import Final
 
@@ -21,7 +22,7 @@ class Counter:
     def __init__(self, settings: Settings, topic: Topic, key: str, contract: Contract) -> None:
         self.topic = topic
         self._contract = contract
-        self._place = TopicPartition(topic.name, partition_of(key))
+        self._place = TopicPartition(topic.name, partition_of(key.encode()))
         self._consumer = Consumer(
             {
                 **settings.kafka.client(),
@@ -38,11 +39,11 @@ class Counter:
         found: Counts[str] = Counts()
         end = self._end()
         self._consumer.assign([TopicPartition(self._place.topic, self._place.partition, self._from)])
+        until = time.monotonic() + _PATIENCE_S
         while self._from < end:
-            messages = self._consumer.consume(10_000, _PATIENCE_S)
-            if not messages:
+            if time.monotonic() > until:
                 raise TimeoutError(f"{self.topic.name} can't be read to its end")
-            for message in messages:
+            for message in self._consumer.consume(1_000, 0.1):
                 value, offset = message.value(), message.offset()
                 if message.error() is not None:
                     self._from = end  # its end
