@@ -8,22 +8,28 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any, assert_never
+
+from fastavro import parse_schema, schemaless_writer
 
 from schemas.codec.compiled import Coders, by_fastavro, load
 from schemas.codec.events import PLAN as EVENTS
 from schemas.codec.plan import Coded, Plan
-from schemas.codec.shape import INT_MAX, LONG_MAX, Array, Nullable, Plain, Record, Shape
+from schemas.codec.shape import INT_MAX, LONG_MAX, Array, Nullable, Plain, Record, Shape, records_of
 from schemas.errors import Undecodable
 from schemas.golden import examples
+from streams.agents.aliases.plan import PLAN as ALIASES
+from streams.agents.library_state.plan import PLAN as LIBRARY
 from streams.agents.state.plan import PLAN as ROWS
 
-PLANS = (EVENTS, ROWS)
+PLANS = (EVENTS, ROWS, ALIASES, LIBRARY)
 _TEXTS = (
     *(("progress", "0123456789abcdef" * 2, "7", "Living room") * 4),
     "",
@@ -122,13 +128,21 @@ def run(tried: list[Pair], count: int, seed: int) -> Counter[str]:
 
 def corpus(pair: Pair, chance: random.Random) -> list[bytes]:
     """Bodies as they were written: the golden ones of this version, and some of random values."""
-    encode = pair.reference.encode[pair.coded.name]
     key = (pair.coded.name, pair.version)
+    schema = parse_schema(json.loads(pair.coded.writers[pair.version]), named_schemas={})
     golden = [example.body for example in examples() if (example.schema.event, example.schema.version) == key]
     found = [body for body in golden if len(body) < 2_000]
     while len(found) < 60:
-        found.append(encode(value_of(chance, pair.coded, pair.coded.reader, nul=False), b""))
+        out = BytesIO()
+        schemaless_writer(out, schema, datum_of(chance, pair.coded.shapes[pair.version]))
+        found.append(out.getvalue())
     return found
+
+
+def datum_of(chance: random.Random, shape: Record) -> Any:
+    """A random record of any version, within the limits, as fastavro writes it."""
+    classes = {record.name: dict for record in records_of(shape)}
+    return _random(chance, classes, list, shape, nul=False)
 
 
 def mutated(chance: random.Random, bodies: list[bytes]) -> bytes:
@@ -172,6 +186,12 @@ def mutated(chance: random.Random, bodies: list[bytes]) -> bytes:
 
 def value_of(chance: random.Random, coded: Coded, shape: Shape, *, nul: bool = True) -> Any:
     """A random value of ``shape`` within the limits, but for texts when ``nul``."""
+    return _random(chance, coded.classes, tuple, shape, nul=nul)
+
+
+def _random(
+    chance: random.Random, classes: Mapping[str, type[Any]], several: type[Any], shape: Shape, *, nul: bool
+) -> Any:
     match shape:
         case Plain("string"):
             return chance.choice([text for text in _TEXTS if nul or ("\0" not in text and len(text) <= 256)])
@@ -184,14 +204,13 @@ def value_of(chance: random.Random, coded: Coded, shape: Shape, *, nul: bool = T
         case Plain():
             return chance.choice(_WHOLE)
         case Nullable():
-            return None if chance.random() < 0.4 else value_of(chance, coded, shape.inner, nul=nul)
+            return None if chance.random() < 0.4 else _random(chance, classes, several, shape.inner, nul=nul)
         case Array():
-            return tuple(
-                value_of(chance, coded, shape.items, nul=nul) for _ in range(chance.choice((0, 0, 1, 2, 5, 16)))
-            )
+            count = chance.choice((0, 0, 1, 2, 5, 16))
+            return several(_random(chance, classes, several, shape.items, nul=nul) for _ in range(count))
         case Record():
-            kind = coded.classes[shape.name]
-            return kind(**{field.name: value_of(chance, coded, field.shape, nul=nul) for field in shape.fields})
+            made = {field.name: _random(chance, classes, several, field.shape, nul=nul) for field in shape.fields}
+            return classes[shape.name](**made)
         case _:
             assert_never(shape)
 

@@ -85,6 +85,8 @@ def serving() -> Iterator[Stub]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Head and body are two packets; the second must not wait for the client to have acknowledged the first.
+        disable_nagle_algorithm = True
 
         def _any(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

@@ -23,6 +23,7 @@ from schemas.errors import BadMagic, ContractError, InvalidValue, TooLarge, Trai
 from schemas.events import EVENTS, CacheInvalidated, DeadLetter, Event, PlaybackReported
 from schemas.golden import Example, examples
 from schemas.ids import SchemaIds
+from schemas.library import CollectionRef, ItemObserved, ProviderId, ReasonCount
 from schemas.limits import ID_BYTES_MAX, NOTES_MAX, TEXT_BYTES_MAX
 from schemas.topics import DEAD_LETTER_BYTES_MAX
 from schemas.versions import newest, versions
@@ -55,9 +56,14 @@ def codec(request: pytest.FixtureRequest) -> Codec:
 
 def as_avro(event: Event) -> dict[str, Any]:
     """The event as both Avro libraries read it."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(event).items()
-    }
+    datum: dict[str, Any] = _with_lists(dataclasses.asdict(event))
+    return datum
+
+
+def _with_lists(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _with_lists(inner) for name, inner in value.items()}
+    return [_with_lists(item) for item in value] if isinstance(value, tuple) else value
 
 
 @all_examples
@@ -76,7 +82,16 @@ def test_fastavro_and_avro_agree_on_an_example(example: Example) -> None:
     by_fastavro = schemaless_reader(BytesIO(example.body), parse_schema(json.loads(example.schema.text)), None)
     schema = avro.schema.parse(example.schema.text)
     by_avro = avro.io.DatumReader(schema, schema).read(avro.io.BinaryDecoder(BytesIO(example.body)))
-    assert by_fastavro == by_avro == as_avro(example.event)
+    written = {field["name"] for field in json.loads(example.schema.text)["fields"]}
+    assert by_fastavro == by_avro == {name: part for name, part in as_avro(example.event).items() if name in written}
+
+
+@all_examples
+def test_what_an_older_version_lacks_has_its_default(codec: Codec, example: Example) -> None:
+    written = {field["name"] for field in json.loads(example.schema.text)["fields"]}
+    read = codec.decode(example.wire)
+    for field in dataclasses.fields(read):
+        assert field.name in written or getattr(read, field.name) == field.default
 
 
 @given(events())
@@ -145,7 +160,14 @@ def assert_an_event_or_a_contract_error(codec: Codec, wire: bytes) -> None:
     assert codec.decode(codec.encode(event)) == event
 
 
-DECIDED = next(example.event for example in examples() if example.name == "PlaybackDecided/v1/minimal")
+DECIDED = next(example.event for example in examples() if example.name == "PlaybackDecided/v2/minimal")
+OBSERVED = next(example.event for example in examples() if example.name == "ItemObserved/v1/full")
+assert isinstance(OBSERVED, ItemObserved)
+assert OBSERVED.details is not None
+assert OBSERVED.locator is not None
+DETAILS, LOCATOR = OBSERVED.details, OBSERVED.locator
+LISTED = next(example.event for example in examples() if example.name == "ScanListed/v1/full")
+COLLECTION, PROVIDER_ID = CollectionRef("album", "k", "n"), ProviderId("imdb", "tt1")
 
 
 @pytest.mark.parametrize(
@@ -167,6 +189,23 @@ DECIDED = next(example.event for example in examples() if example.name == "Playb
         (DECIDED, "notes", "note"),
         (DECIDED, "cause", None),
         (DECIDED, "pending", STALE),
+        (DECIDED, "joined", ("m",) * (NOTES_MAX + 1)),
+        (DECIDED, "joined", ("x" * (ID_BYTES_MAX + 1),)),
+        (OBSERVED, "locator", DETAILS),
+        (OBSERVED, "locator", dataclasses.replace(LOCATOR, path="text")),
+        (OBSERVED, "locator", dataclasses.replace(LOCATOR, inode=1 << 63)),
+        (OBSERVED, "details", LOCATOR),
+        (OBSERVED, "details", dataclasses.replace(DETAILS, year=1 << 31)),
+        (OBSERVED, "details", dataclasses.replace(DETAILS, title="x" * (TEXT_BYTES_MAX + 1))),
+        (OBSERVED, "details", dataclasses.replace(DETAILS, content_hash="x" * (ID_BYTES_MAX + 1))),
+        (OBSERVED, "details", dataclasses.replace(DETAILS, artists=("a",) * (NOTES_MAX + 1))),
+        (OBSERVED, "details", dataclasses.replace(DETAILS, artists=("x" * (TEXT_BYTES_MAX + 1),))),
+        (OBSERVED, "details", dataclasses.replace(DETAILS, provider_ids=(PROVIDER_ID,) * (NOTES_MAX + 1))),
+        (OBSERVED, "details", dataclasses.replace(DETAILS, provider_ids=(COLLECTION,))),
+        (OBSERVED, "details", dataclasses.replace(DETAILS, collections=(None,))),
+        (OBSERVED, "details", dataclasses.replace(DETAILS, collections=(CollectionRef("album", "k" * 257, "n"),))),
+        (LISTED, "skipped", (ReasonCount("hidden", 1),) * (NOTES_MAX + 1)),
+        (LISTED, "skipped", ReasonCount("hidden", 1)),
     ],
     ids=lambda value: value if isinstance(value, str) and value.isidentifier() and len(value) < 20 else "",
 )
@@ -174,6 +213,17 @@ def test_an_event_outside_the_limits_is_not_written(codec: Codec, event: Event, 
     wrong: dict[str, Any] = {field: value}
     with pytest.raises(InvalidValue):
         codec.encode(dataclasses.replace(event, **wrong))
+
+
+def test_every_list_of_an_event_takes_as_many_as_the_contract_says(codec: Codec) -> None:
+    details = dataclasses.replace(
+        DETAILS,
+        artists=("x" * TEXT_BYTES_MAX,) * NOTES_MAX,
+        provider_ids=(PROVIDER_ID,) * NOTES_MAX,
+        collections=(dataclasses.replace(COLLECTION, key="k" * ID_BYTES_MAX, name="n" * TEXT_BYTES_MAX),) * NOTES_MAX,
+    )
+    full = dataclasses.replace(OBSERVED, details=details)
+    assert codec.decode(codec.encode(full)) == full
 
 
 def test_an_event_larger_than_its_topic_takes_is_neither_written_nor_read(codec: Codec) -> None:

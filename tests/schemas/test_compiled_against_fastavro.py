@@ -68,7 +68,9 @@ def test_golden_bodies_and_every_piece_of_them_end_the_same(pairs: list[Pair]) -
             for length in range(len(body)):
                 assert pair.decode(body[:length]) == "Truncated"
             assert pair.decode(body + b"\0") == "TrailingBytes"
-            for start in (1, len(body), len(body) + 1, len(body) + 1_000):
+            # From inside, a short row may be another one.
+            pair.decode(body, 1)
+            for start in (len(body), len(body) + 1, len(body) + 1_000):
                 assert pair.decode(body, start) != "value"
 
 

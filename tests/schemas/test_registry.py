@@ -13,6 +13,7 @@ from schemas.errors import UnknownSchemaId
 from schemas.golden import examples
 from schemas.ids import RegistryMismatch, SchemaIds
 from schemas.registry import COMPATIBILITY, Known, NewerBuild, Nobody, Registry, RegistryAway
+from schemas.topics import LIBRARY_CHANGED, TOPICS
 from schemas.versions import newest, subject_of, versions
 from tests.schemas.stub_registry import Stub, serving
 
@@ -63,6 +64,24 @@ def test_registering_learns_an_id_for_every_schema_and_sets_the_level(
         assert ids.id_for(schema.event) == stub.subjects[subject_of(schema.event)][-1]
         assert stub.levels[subject_of(schema.event)] == COMPATIBILITY == "FULL_TRANSITIVE"
     assert schema_id_of(Codec(ids).encode(EXAMPLE.event)) == given["PlaybackReported.v1"]
+
+
+def test_a_topic_of_one_event_is_the_subject_and_of_several_each_event_has_its_own(
+    registry: Registry, stub: Stub
+) -> None:
+    """Confluent's TopicNameStrategy and TopicRecordNameStrategy. Copies in another topic are registered once."""
+    registry.register()
+    for topic in TOPICS:
+        mine = {subject for subject in stub.subjects if subject.startswith(f"{topic.name}-")}
+        match topic.holds:
+            case () | ("MediaMerged",):
+                assert mine == set()
+            case (_,):
+                assert mine == {f"{topic.name}-value"}
+            case several:
+                assert mine == {f"{topic.name}-playhead.{event}" for event in several}
+    assert len(stub.subjects[subject_of("PlaybackDecided")]) == 2
+    assert subject_of("MediaMerged") == f"{LIBRARY_CHANGED.name}-playhead.MediaMerged"
 
 
 def test_registering_twice_changes_nothing(registry: Registry, ids: SchemaIds) -> None:

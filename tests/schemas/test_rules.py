@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from schemas import events as events_module
 from schemas import rules
+from schemas.codec.events import PLAN
 from schemas.compatibility import check
 from schemas.events import EVENTS
 from schemas.topics import TOPICS, topic_of
@@ -84,6 +84,7 @@ def test_a_schema_that_is_no_event_is_named() -> None:
 
 
 PYTHON = {"string": str, "int": int, "long": int, "boolean": bool, "bytes": bytes}
+CLASSES = {name: kind for coded in PLAN.coded for name, kind in coded.classes.items()}
 
 
 def as_python(schema: Any) -> Any:
@@ -96,9 +97,20 @@ def as_python(schema: Any) -> Any:
             inner: Any = as_python(items)
             return tuple[inner, ...]
         case {"type": "record"}:
-            return getattr(events_module, schema["name"].rpartition(".")[2])
+            return CLASSES[schema["name"].rpartition(".")[2]]
         case _:
             raise AssertionError(schema)
+
+
+def records_in(schema: Any) -> list[dict[str, Any]]:
+    """The record that a type is of: itself, or inside a union or a list."""
+    match schema:
+        case ["null", inner] | {"type": "array", "items": inner}:
+            return records_in(inner)
+        case {"type": "record"}:
+            return [schema]
+        case _:
+            return []
 
 
 def assert_alike(schema: dict[str, Any], kind: Any) -> None:
@@ -106,9 +118,8 @@ def assert_alike(schema: dict[str, Any], kind: Any) -> None:
     assert [field["name"] for field in schema["fields"]] == [field.name for field in fields(kind)]
     for wanted, got in zip(schema["fields"], fields(kind), strict=True):
         assert hints[got.name] == as_python(wanted["type"]), got.name
-        inner = wanted["type"][1] if isinstance(wanted["type"], list) else wanted["type"]
-        if isinstance(inner, dict) and inner["type"] == "record":
-            assert_alike(inner, getattr(events_module, inner["name"]))
+        for part in records_in(wanted["type"]):
+            assert_alike(part, CLASSES[part["name"]])
         if got.default is MISSING:
             # Nested records are given whole; events may leave out what has a default.
             assert "default" not in wanted or kind.__name__ not in EVENTS, got.name

@@ -91,5 +91,17 @@ def test_a_playback_key_needs_a_user_without_a_colon_and_a_media() -> None:
             playback_key(user, media)
 
 
+def test_an_event_has_one_topic_but_for_copies_of_merges() -> None:
+    held = [event for topic in topics.TOPICS for event in topic.holds]
+    assert {event for event in held if held.count(event) > 1} == {"MediaMerged"}
+    assert topics.topic_of("MediaMerged") is topics.LIBRARY_CHANGED
+
+
+def test_library_topics_are_placed_by_source_and_merges_are_everywhere() -> None:
+    for topic in (topics.LIBRARY_COMMANDS, topics.LIBRARY_OBSERVED, topics.LIBRARY_CHANGED):
+        assert (topic.key, topic.placement) == ("source_id", Placement.KEY)
+    assert topics.MEDIA_MERGED.placement is Placement.EVERY
+
+
 def test_playback_topics_are_placed_by_user() -> None:
     assert topics.PLAYBACK_REPORTED.placement is topics.PLAYBACK_DECIDED.placement is Placement.USER
