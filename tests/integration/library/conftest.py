@@ -24,3 +24,11 @@ def library(house: House, unique_name: Callable[[str], str], tmp_path: Path) -> 
     made = Library(house, unique_name("music").lower(), tmp_path / "media")
     yield made
     made.close()
+
+
+@pytest.fixture
+def other(house: House, unique_name: Callable[[str], str], tmp_path: Path) -> Iterator[Library]:
+    """One more."""
+    made = Library(house, unique_name("other").lower(), tmp_path / "other")
+    yield made
+    made.close()

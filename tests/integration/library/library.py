@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection
+import threading
+import time
+import uuid
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from schemas.library import ItemObserved, Locator
 from streams.cli.admin import door_connection
 from streams.domain.identity import media_id
 from streams.domain.library.locators import text
+from streams.runtime.clock import SystemClock
+from streams.runtime.commands import scan_cancelled
 from streams.runtime.tokens import create_source, create_token
 from streams.runtime.trees import SourceTree, add_tree
+from streams.upstream.files.posix import Posix
 from tests.effects.scan.desk import make_old
 from tests.effects.scan.media import make_mp3
 from tests.integration.library.house import House
@@ -88,6 +97,18 @@ class Library:
         shutil.copyfile(self.path(old), self.path(new))
         make_old(self.path(new))
 
+    def when_opened(self, monkeypatch: pytest.MonkeyPatch, folder: bytes, then: Callable[[], None]) -> None:
+        """Once, when a scan is about to open the folder of this name. What is raised there ends the worker."""
+        opens, done = Posix.open_folder, threading.Event()
+
+        def open_folder(posix: Posix, name: bytes, parent: int) -> int:
+            if name == folder and not done.is_set():
+                done.set()
+                then()
+            return opens(posix, name, parent)
+
+        monkeypatch.setattr(Posix, "open_folder", open_folder)
+
     # Scans.
 
     def ask(self) -> int:
@@ -102,14 +123,14 @@ class Library:
         return self.ended(self.ask(), status, reason)
 
     def ended(self, generation: int, status: str = "finalized", reason: str | None = None) -> Scan:
-        """How that scan ended. A later one that ended stands for one that never came up."""
+        """How that scan ended."""
 
         def over() -> bool:
             found = self.scans()
             return any(one.generation == generation and one.status in ENDED for one in found)
 
         self.house.wait(over, f"{self.source_id}:{generation} has ended")
-        [scan] = [one for one in self.scans() if one.generation == generation]
+        scan = self._one(generation)
         assert (scan.status, scan.reason) == (status, reason), scan
         self.wait_idle()
         return scan
@@ -127,14 +148,28 @@ class Library:
 
         self.house.wait(idle, f"the scans of {self.source_id} are done")
 
-    def confirm(self, generation: int) -> None:
+    def confirm(self, generation: int) -> Scan:
+        """A held scan is confirmed, and comes to its end."""
         answer = self.house.operator.post(f"/v1/scans/{self.source_id}:{generation}/confirm")
         assert answer.status_code == 202, answer.text
+        self.house.wait(lambda: self._one(generation).status not in ("held", "finalizing"), "it is held no more")
+        return self.ended(generation)
+
+    def cancel(self) -> None:
+        """Whatever scan is the newest."""
+        [(generation,)] = self.house.query(
+            "SELECT wanted_version FROM core.tasks WHERE kind = 'scan' AND key = %s", self.source_id
+        )
+        self.house.give(scan_cancelled(self.source_id, SystemClock(), generation))
+
+    def _one(self, generation: int) -> Scan:
+        [scan] = [one for one in self.scans() if one.generation == generation]
+        return scan
 
     def scans(self) -> list[Scan]:
         counts = "observations, seen, added, changed, moved, missing, present_before, unreadable"
         rows = self.house.query(
-            f"SELECT generation, status, reason, skipped, {counts} FROM api.scans"  # noqa: S608 - a constant
+            f"SELECT generation, status, reason, skipped, {counts} FROM api.scans"
             " WHERE source_id = %s ORDER BY generation",
             self.source_id,
         )
@@ -163,6 +198,24 @@ class Library:
     def statuses(self, *media: str) -> list[str]:
         items = self.items()
         return [items[one].status for one in media]
+
+    def tell_seen(self, *names: str | bytes) -> None:
+        """A hook, or a poll, tells that these files are there."""
+        now_ms = int(time.time() * 1000)
+        events = []
+        for name in names:
+            seen, event_id = os.lstat(self.path(name)), uuid.uuid4().hex
+            events.append(
+                ItemObserved(
+                    event_id=event_id,
+                    correlation_id=event_id,
+                    source_id=self.source_id,
+                    received_at=now_ms,
+                    how="hook",
+                    locator=Locator(os.fsencode(name), seen.st_size, seen.st_mtime_ns, seen.st_dev, seen.st_ino),
+                )
+            )
+        self.house.observe(*events, source_id=self.source_id)
 
     # What a person has played.
 
@@ -208,8 +261,8 @@ class Library:
         of_log, merges, scans = folded(self.house.changes(self.source_id))
         assert items == of_log
         assert {one.generation: one.status for one in self.scans()} == {g: s.status for g, s in scans.items()}
-        of_view = dict(self.house.query("SELECT media_id, survivor FROM api.media_merges WHERE media_id = ANY(%s)", list(merges)))
-        assert of_view == merges
+        of_view = self.house.query("SELECT * FROM api.media_merges WHERE media_id = ANY(%s)", list(merges))
+        assert dict(of_view) == merges
         self._check_counts(items)
         self._check_last_seen(items)
         assert self.progress() == self.positions
@@ -218,7 +271,7 @@ class Library:
 
     def _check_counts(self, items: dict[str, Item]) -> None:
         names = ("present", "provisional", "missing", "archived", "deleted")
-        [row] = self.house.query(f"SELECT {', '.join(names)} FROM api.sources WHERE source_id = %s", self.source_id)  # noqa: S608
+        [row] = self.house.query(f"SELECT {', '.join(names)} FROM api.sources WHERE source_id = %s", self.source_id)
         held = [item.status for item in items.values()]
         assert dict(zip(names, row, strict=True)) == {name: held.count(name) for name in names}
 

@@ -65,8 +65,8 @@ def folded(changes: Iterable[Change]) -> tuple[dict[str, Item], dict[str, str], 
                     event.readable,
                     event.generation,
                     tuple(one.path for one in event.locators),
-                    details and details.title,
-                    details and details.content_hash,
+                    details.title if details else None,
+                    details.content_hash if details else None,
                 )
             case MediaMerged():
                 items.pop(event.media_id, None)
