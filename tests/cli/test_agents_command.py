@@ -128,7 +128,7 @@ def test_given_a_damaged_row_then_it_is_shown_as_such_and_a_newer_one_is_refused
         (["table", "progress", "no-key"], 78, "user_ref:media_id"),
         (["table", "progress", "--worker", "1", "--partition", "3"], 78, "worker 1 keeps no copy of 3"),
         (["table", "progress", "--worker", "1", "--from-changelog"], 78, "--worker is about local copies"),
-        (["no-such-agent"], 78, "no such agent: no-such-agent; there are playback"),
+        (["no-such-agent"], 78, "no such agent: no-such-agent; there are library, playback"),
         (["run", "playback", "no-such-agent"], 78, "no such agent"),
     ],
 )
