@@ -17,6 +17,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
+from schemas.errors import InvalidValue
 from schemas.events import Event
 from schemas.library import (
     Change,
@@ -29,7 +30,7 @@ from schemas.placement import partition_of
 from schemas.topics import LIBRARY_COMMANDS, LIBRARY_OBSERVED
 from streams.agents import library_state as rows
 from streams.agents.agent import Agent, AgentTable
-from streams.agents.library_events import OUTPUTS, tell
+from streams.agents.library_events import OUTPUTS, count, tell
 from streams.agents.library_shelf import TableShelf
 from streams.domain.library import keys
 from streams.domain.library.invalid import Invalid
@@ -118,7 +119,8 @@ def process(
             at = At(batch.topic_id, batch.partition, _offset(record), record.timestamp()[1])
             try:
                 outputs = apply(shelf, event, at)
-            except Invalid as exc:
+            except (Invalid, InvalidValue) as exc:
+                # The second: a number that does not fit a row. Numbers that do not come from records always do.
                 raise Permanent(
                     str(exc),
                     cause="invalid_value",
@@ -130,9 +132,11 @@ def process(
                 def send(topic: str, told: Change | FinalizeContinued, key: bytes, partition: int) -> None:
                     batch.send(topic, contract.encode(told), key=key, partition=partition)
 
-                count = 0
+                index = 0
                 for output in outputs:
-                    count += tell(output, event, at, count, send)
+                    index += tell(output, event, at, index, send)
+                for output in outputs:
+                    count(output)
     except Unavailable as exc:
         _log.warning("waiting", reason=str(exc), partition=batch.partition, offset=record.offset())
         return False

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Protocol, assert_never
 
 import xxhash
+from prometheus_client import Counter
 
 from schemas.library import (
     Change,
@@ -31,6 +33,7 @@ from streams.domain.library.outputs import (
     Output,
     ScanState,
 )
+from streams.runtime import metrics
 
 OUTPUTS = (LIBRARY_CHANGED.name, LIBRARY_OBSERVED.name, MEDIA_MERGED.name)
 
@@ -172,3 +175,28 @@ def _event_id(cause: str, index: str) -> str:
     if len(event_id.encode()) <= ID_BYTES_MAX:
         return event_id
     return f"{xxhash.xxh3_128_hexdigest(cause.encode())}/{index}"
+
+
+def count(output: Output) -> None:
+    """Count what was decided, in words of closed sets."""
+    match output:
+        case ItemState():
+            for change in output.changes:
+                _counter("ItemChanged", change).inc()
+        case Aliased():
+            _counter("MediaAliased", "").inc()
+        case Merged():
+            _counter("MediaMerged", "").inc()
+        case ScanState():
+            _counter("ScanChanged", output.status).inc()
+        case Hold():
+            _counter("SourceHeld", "held" if output.held else "free").inc()
+        case Continued():
+            _counter("FinalizeContinued", output.step).inc()
+        case _:
+            assert_never(output)
+
+
+@cache  # as many as there are changes and statuses
+def _counter(event: str, change: str) -> Counter:
+    return metrics.LIBRARY_CHANGES.labels(event, change)

@@ -45,6 +45,9 @@ UNAVAILABLE = _counter("unavailable", "Requests answered 503 because a dependenc
 
 DECISIONS = _counter("decisions", "Decisions by verdict and reason.", ("verdict", "reason"))
 DUPLICATES_SUPPRESSED = _counter("duplicates_suppressed", "Reports recognised as already seen.")
+LIBRARY_CHANGES = _counter(
+    "library_changes", "What the library's rules told: events, and the changes or status in them.", ("event", "change")
+)
 BATCHES = _counter("batches", "Transactions committed by an agent.", ("agent",))
 BATCH_RECORDS = _counter("batch_records", "Records processed by an agent.", ("agent",))
 ABORTS = _counter("aborts", "Transactions aborted by an agent and tried again.", ("agent",))

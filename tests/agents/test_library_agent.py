@@ -309,7 +309,7 @@ def test_given_a_record_that_is_undone_the_shelf_shows_the_rows_of_before() -> N
 
 def test_given_a_batch_the_rows_it_will_ask_for_are_named_before() -> None:
     offsets = {LIBRARY_OBSERVED.name: 0, LIBRARY_COMMANDS.name: 0}
-    events = [started(1), seen(1, 0, 4, new=False), hook("u"), hook("")]
+    events: list[Observation] = [started(1), seen(1, 0, 4, new=False), hook("u"), hook("")]
     ahead = [library.read(record_of(event, offsets), CONTRACT) for event in events]
     nowhere = replace(hook("u"), upstream_id=None)
     wanted = list(library.needed([*ahead, nowhere, Permanent("none", cause="null_key")]))
