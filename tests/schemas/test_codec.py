@@ -168,6 +168,9 @@ assert OBSERVED.locator is not None
 DETAILS, LOCATOR = OBSERVED.details, OBSERVED.locator
 LISTED = next(example.event for example in examples() if example.name == "ScanListed/v1/full")
 COLLECTION, PROVIDER_ID = CollectionRef("album", "k", "n"), ProviderId("imdb", "tt1")
+NOT_BYTES: Any = "text"
+NO_COLLECTION: Any = None
+NO_PROVIDER_ID: Any = COLLECTION
 
 
 @pytest.mark.parametrize(
@@ -192,7 +195,7 @@ COLLECTION, PROVIDER_ID = CollectionRef("album", "k", "n"), ProviderId("imdb", "
         (DECIDED, "joined", ("m",) * (NOTES_MAX + 1)),
         (DECIDED, "joined", ("x" * (ID_BYTES_MAX + 1),)),
         (OBSERVED, "locator", DETAILS),
-        (OBSERVED, "locator", dataclasses.replace(LOCATOR, path="text")),
+        (OBSERVED, "locator", dataclasses.replace(LOCATOR, path=NOT_BYTES)),
         (OBSERVED, "locator", dataclasses.replace(LOCATOR, inode=1 << 63)),
         (OBSERVED, "details", LOCATOR),
         (OBSERVED, "details", dataclasses.replace(DETAILS, year=1 << 31)),
@@ -201,8 +204,8 @@ COLLECTION, PROVIDER_ID = CollectionRef("album", "k", "n"), ProviderId("imdb", "
         (OBSERVED, "details", dataclasses.replace(DETAILS, artists=("a",) * (NOTES_MAX + 1))),
         (OBSERVED, "details", dataclasses.replace(DETAILS, artists=("x" * (TEXT_BYTES_MAX + 1),))),
         (OBSERVED, "details", dataclasses.replace(DETAILS, provider_ids=(PROVIDER_ID,) * (NOTES_MAX + 1))),
-        (OBSERVED, "details", dataclasses.replace(DETAILS, provider_ids=(COLLECTION,))),
-        (OBSERVED, "details", dataclasses.replace(DETAILS, collections=(None,))),
+        (OBSERVED, "details", dataclasses.replace(DETAILS, provider_ids=(NO_PROVIDER_ID,))),
+        (OBSERVED, "details", dataclasses.replace(DETAILS, collections=(NO_COLLECTION,))),
         (OBSERVED, "details", dataclasses.replace(DETAILS, collections=(CollectionRef("album", "k" * 257, "n"),))),
         (LISTED, "skipped", (ReasonCount("hidden", 1),) * (NOTES_MAX + 1)),
         (LISTED, "skipped", ReasonCount("hidden", 1)),
@@ -222,6 +225,7 @@ def test_every_list_of_an_event_takes_as_many_as_the_contract_says(codec: Codec)
         provider_ids=(PROVIDER_ID,) * NOTES_MAX,
         collections=(dataclasses.replace(COLLECTION, key="k" * ID_BYTES_MAX, name="n" * TEXT_BYTES_MAX),) * NOTES_MAX,
     )
+    assert isinstance(OBSERVED, ItemObserved)
     full = dataclasses.replace(OBSERVED, details=details)
     assert codec.decode(codec.encode(full)) == full
 
