@@ -17,4 +17,6 @@ def project(
     from projections.entry import run_projection
     from streams.cli import role
 
+    if projection == "library":
+        role.give_way()
     raise typer.Exit(run_projection(role.begin("project"), projection=projection))

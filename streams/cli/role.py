@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from typing import Final
+
 from streams.runtime import failpoints, logs, metrics
 from streams.runtime.settings import Settings
+
+YIELDS: Final = 10
+"""Niceness of bulk work. On a machine that is short of CPU a listing takes longer, and no report waits for it."""
+
+
+def give_way() -> None:
+    """From here on this process, and every child it starts, has the CPU that reports leave. Once is enough: a second
+    call adds nothing."""
+    os.nice(max(0, YIELDS - os.nice(0)))
 
 
 def begin(role: str) -> Settings:

@@ -16,7 +16,7 @@ def work(
     Start as many as you like, on every machine that sees the files: a task is done by one at a time, under a lease of
     30 s by PostgreSQL's clock. What fails in passing is tried again, 2 s to 5 min later, 8 times; then it is a dead
     letter. A scan that broke off is repeated; what did not change costs one look each. Stopping gives back what is
-    under way, for another to repeat.
+    under way, for another to repeat. It gives way to everything else on its machine (nice 10).
 
     Examples:  playhead work  ·  playhead work --kinds scan --scans 4 --no-watch  ·  playhead work --kinds metadata
     """
@@ -30,6 +30,7 @@ def work(
     unknown = [name for name in wanted if name not in KINDS]
     if unknown or not wanted:
         raise typer.BadParameter(f"the kinds are {', '.join(KINDS)}", param_hint="--kinds")
+    role.give_way()
     settings = role.begin("work")
     with (
         until_signal() as stop,

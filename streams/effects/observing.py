@@ -13,7 +13,7 @@ from streams.runtime.outlet import Outlet
 from streams.runtime.publisher import Record
 from streams.runtime.settings import KafkaSettings
 
-PIECE_RECORDS: Final = 500
+PIECE_RECORDS: Final = 1_000
 PIECE_BYTES: Final = 1024 * 1024
 
 
