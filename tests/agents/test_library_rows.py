@@ -47,6 +47,8 @@ SCAN = Scan(
     300, "operator", 301, 302, "held", "root_changed", 8, True, "assess", b"pa\xff", (ReasonCount("hidden", 4),)
 )
 
+FILES = sorted((Path(__file__).parent / "golden" / "library").glob("v*/*.hex"))
+
 #: The bytes of version 1. They never change: state outlives the build that wrote it.
 GOLDEN: dict[str, Row] = {
     (
@@ -86,6 +88,22 @@ def test_every_kind_of_row_has_a_pinned_example_and_a_tag_of_its_own() -> None:
 def test_given_a_row_of_version_1_its_bytes_are_pinned(data: str, row: Row) -> None:
     assert rows.decode(bytes.fromhex(data)) == row
     assert rows.encode(row).hex() == data
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_given_a_row_of_any_version_it_is_read_as_it_was_meant(file: Path) -> None:
+    data = bytes.fromhex(file.read_text("ascii"))
+    row = rows.decode(data)
+    assert repr(row) == file.with_suffix(".txt").read_text("utf-8").strip()
+    assert file.stem.partition("-")[0] == type(row).__name__
+    if file.parent.name == f"v{rows.VERSION}":
+        assert rows.encode(row) == data
+
+
+def test_every_kind_of_row_is_among_the_files_of_every_version() -> None:
+    for version in range(1, rows.VERSION + 1):
+        there = {file.stem.partition("-")[0] for file in FILES if file.parent.name == f"v{version}"}
+        assert there == {kind.__name__ for kind in TAGS}
 
 
 @pytest.mark.parametrize("row", GOLDEN.values(), ids=lambda row: type(row).__name__.lower())
