@@ -34,7 +34,7 @@ test-fast: .venv/.dev ## Run the tests that need no services
 faults: .venv/.dev ## Run the engine's fault programme, and all tests that kill, freeze and stop processes
 	@$(BIN)/python -m tests.faults.engine
 	@$(BIN)/python -m tests.faults.engine --brokers 3
-	@PLAYHEAD_FAULT_REPORTS=50000 PLAYHEAD_FAULT_COUNT=14 PLAYHEAD_DOOR_KILLS=20 PLAYHEAD_POSTGRES_AWAY_S=30 ENGINE_FAULTS_SCALE=3 \
+	@PLAYHEAD_FAULT_REPORTS=50000 PLAYHEAD_FAULT_COUNT=14 PLAYHEAD_DOOR_KILLS=20 PLAYHEAD_SCANNER_KILLS=20 PLAYHEAD_POSTGRES_AWAY_S=30 ENGINE_FAULTS_SCALE=3 \
 		$(BIN)/python -m pytest -m faults -s $(ARGS)
 
 fuzz: .venv/.dev ## Fuzz the parsers, 20 s for each format (ARGS="--seconds 600": longer)

@@ -50,10 +50,16 @@ def healed(library: Library, generation: int) -> None:
 
     def over() -> bool:
         scans = library.scans()
-        return bool(scans) and scans[-1].generation >= generation and scans[-1].status == "finalized"
+        [(done,)] = library.house.query(
+            "SELECT max(done_version) FROM core.tasks WHERE kind = 'scan' AND key = %s", library.source_id
+        )
+        newest = max(generation, -1 if done is None else done)
+        return bool(scans) and scans[-1].generation >= newest and scans[-1].status == "finalized"
 
-    library.house.wait(over, "a later attempt has come to its end")
+    library.house.wait(over, "an attempt has come to its end")
     library.wait_idle()
+    # When it died after its last word the one above was its own, and there is one more.
+    library.house.wait(over, "the last attempt has come to its end")
     library.check()
 
 
