@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,12 @@ from streams.upstream.files.reading.reader import Reader
 from tests.integration.library.house import TTL_S
 
 
+def halt(how: signal.Signals) -> None:
+    os.kill(os.getpid(), how)
+    # Another thread may have taken the signal: until it stops all of them this one must go nowhere.
+    time.sleep(0.5)
+
+
 class Steps:
     """Counts, and does to this process what is to be done when ``wanted`` is reached."""
 
@@ -39,7 +46,7 @@ class Steps:
         with self._lock:
             self._count += 1
             if self._count == self._wanted:
-                os.kill(os.getpid(), self._how)
+                halt(self._how)
 
     def counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
@@ -67,7 +74,7 @@ def main() -> None:
 
             def send(sink: ObservedSink, event: Observation) -> None:
                 if isinstance(event, ScanListed):
-                    os.kill(os.getpid(), signal.SIGSTOP)
+                    halt(signal.SIGSTOP)
                 sends(sink, event)
 
             ObservedSink.send = send  # type: ignore[assignment, method-assign]
