@@ -73,18 +73,30 @@ class Draft:
             return max(finalized, self.generation or 0)
         return self.generation
 
+    @property
+    def undecided(self) -> bool:
+        """Whether it may turn out to be another media: nobody but hooks knows it, or no scan could tell."""
+        return self.status is Status.PROVISIONAL or not self.listed
+
     def note(self, change: Change) -> None:
         if change not in self.changes:
             self.changes.append(change)
 
     def back(self) -> None:
-        """It was seen: it is there, and can be read."""
+        """It was seen: it is there, and can be read. What no scan has listed is provisional."""
         if not self.status.live:
-            self.status = Status.PRESENT
+            self.status = Status.PRESENT if self.listed else Status.PROVISIONAL
             self.note(Change.BACK)
         if not self.readable:
             self.readable = True
             self.note(Change.READABLE)
+
+    def settle(self) -> None:
+        """It was listed, and belongs to no other media."""
+        if self.status is Status.PROVISIONAL:
+            self.status = Status.PRESENT
+            self.note(Change.COPY if self.candidates else Change.LOCATORS)
+        self.candidates = ()
 
     def save(self) -> None:
         case = self._case

@@ -150,5 +150,6 @@ def _merge(case: Case, draft: Draft) -> None:
     draft.sights = {place: replace(sight, media_id=draft.media_id) for place, sight in heir.sights.items()}
     draft.details, draft.generation, draft.listed = heir.details, heir.generation, True
     draft.back()
+    draft.settle()
     draft.note(Change.LOCATORS)
     draft.save()

@@ -13,12 +13,12 @@ from streams.domain.library.case import Case
 from streams.domain.library.details import describe
 from streams.domain.library.draft import Draft, opened
 from streams.domain.library.evidence import path_of
+from streams.domain.library.names import attach, is_new, joined, lies_elsewhere
 from streams.domain.library.outputs import Merged
-from streams.domain.library.places import fresh_id, from_pending, gain, lose, same_facts
-from streams.domain.library.rows import Mark, Pending, Row
-from streams.domain.library.sightings import settle
+from streams.domain.library.places import fresh_id, from_pending, gain, lose, same_facts, unread
+from streams.domain.library.rows import Mark, Pending, Row, Sight
 from streams.domain.library.skips import Reason, reason_for
-from streams.domain.library.suspicion import is_seen
+from streams.domain.library.suspicion import is_seen, same_file
 from streams.domain.library.words import Change, Status
 
 
@@ -53,11 +53,15 @@ def _move(case: Case, draft: Draft, place: bytes, pending: Pending) -> None:
     assert scan is not None
     _make_room(case, draft, place)
     draft.sights = {key: sight for key, sight in draft.sights.items() if case.seen_now(sight)}
-    draft.back()
-    gain(case, draft, place, from_pending(draft.media_id, pending, None))
-    settle(draft)
-    draft.note(Change.MOVED)
+    there = from_pending(draft.media_id, pending, None)
+    same = same_file(case, there, pending.details, draft.media_id)
+    if same is not None and same.seen_now and is_new(case, same):
+        draft = joined(case, draft, same)
     draft.listed = True
+    draft.back()
+    draft.settle()
+    gain(case, draft, place, there)
+    draft.note(Change.MOVED)
     draft.generation = scan.generation
     describe(draft, pending.details, listed=True, file=place[:1] == keys.PATH)
     draft.save()
@@ -72,7 +76,7 @@ def _make_room(case: Case, draft: Draft, place: bytes) -> None:
         return
     other = opened(case, owner.media_id)
     assert other is not None, "a sight of nothing"
-    if other.status is not Status.PROVISIONAL:
+    if not other.undecided:
         lose(other, place)
         other.save()
         return
@@ -92,28 +96,59 @@ def keep(case: Case, key: bytes, row: Row) -> bool:
     if pending is None:
         return False
     owner = case.sight(place)
-    if owner is None:
-        _add(case, place, pending)
+    draft = None if owner is None else opened(case, owner.media_id)
+    sight = from_pending("", pending, owner)
+    file = place[:1] == keys.PATH
+    same = same_file(case, sight, pending.details, "" if owner is None else owner.media_id) if file else None
+    if same is not None and not same.seen_now:
+        same = None
+    if draft is not None and file:
+        other_file = same is not None and not is_new(case, same)
+        if other_file or lies_elsewhere(case, draft, place, sight):
+            # It has moved away, by device and inode; what lies here is another.
+            lose(draft, place)
+            draft.save()
+            owner = draft = None
+            sight = from_pending("", pending, None)
+    if draft is None or owner is None:
+        if same is not None:
+            attach(case, same, place, sight, pending.details)
+        else:
+            _add(case, place, pending)
         return True
-    draft = opened(case, owner.media_id)
-    assert draft is not None, "a sight of nothing"
+    if same is not None:
+        draft = joined(case, draft, same)
+    _stay(case, draft, place, pending, owner)
+    return True
+
+
+def _stay(case: Case, draft: Draft, place: bytes, pending: Pending, owner: Sight) -> None:
+    """What is known there is what was seen."""
     scan = case.scan
     assert scan is not None
     sight = from_pending(draft.media_id, pending, owner)
-    if draft.status is Status.PROVISIONAL and pending.blocked:
+    if pending.blocked and not draft.undecided:
+        # Its content may be of a media that cannot be looked for. Until that is told it is as it was, and read again.
+        draft.sights[place] = replace(owner, seen=pending.seen, at=pending.at)
+        draft.back()
+        draft.generation = scan.generation
+        draft.save()
+        return
+    undecided = bool(pending.blocked)
+    draft.listed = not undecided
+    draft.back()
+    if undecided:
+        draft.status = Status.PROVISIONAL
         draft.candidates = pending.blocked
     else:
-        settle(draft)
+        draft.settle()
     if not same_facts(owner, sight):
         draft.note(Change.LOCATORS)
-    draft.back()
-    draft.listed = True
     draft.generation = scan.generation
     changed = describe(draft, pending.details, listed=True, file=place[:1] == keys.PATH)
     gain(case, draft, place, sight)
     draft.save()
     case.count(changed=1 if changed else 0)
-    return True
 
 
 def _add(case: Case, place: bytes, pending: Pending) -> None:
@@ -129,6 +164,7 @@ def _add(case: Case, place: bytes, pending: Pending) -> None:
     draft.note(Change.ADDED)
     if not pending.blocked:
         draft.note(Change.COPY)
-    gain(case, draft, place, from_pending(draft.media_id, pending, None))
+    sight = from_pending(draft.media_id, pending, None)
+    gain(case, draft, place, unread(sight) if pending.details is None and place[:1] == keys.PATH else sight)
     draft.save()
     case.count(added=1)

@@ -53,6 +53,16 @@ def same_facts(one: Sight, other: Sight) -> bool:
     )
 
 
+def unchanged(old: Sight, sight: Sight) -> bool:
+    """As a scanner tells it, who does not look at device numbers."""
+    return (old.size, old.mtime_ns, old.inode) == (sight.size, sight.mtime_ns, sight.inode)
+
+
+def unread(sight: Sight) -> Sight:
+    """Nothing of it is taken for known, so that it is read again."""
+    return replace(sight, size=None, mtime_ns=None, device=None, inode=None)
+
+
 def from_pending(media: str, pending: Pending, old: Sight | None) -> Sight:
     """The place as it was seen when its decision was put off."""
     return Sight(

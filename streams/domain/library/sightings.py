@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from schemas.library import ItemObserved
+from schemas.library import ItemDetails, ItemObserved
 from streams.domain.library import evidence, keys
 from streams.domain.library.case import Case
 from streams.domain.library.details import describe
 from streams.domain.library.draft import Draft, opened
+from streams.domain.library.names import attach, is_new, itself, joined
 from streams.domain.library.places import (
     fresh_id,
     gain,
@@ -15,6 +16,8 @@ from streams.domain.library.places import (
     same_facts,
     sighted,
     top_is_left,
+    unchanged,
+    unread,
 )
 from streams.domain.library.rows import Sight, Tally
 from streams.domain.library.scans import counts
@@ -68,12 +71,16 @@ def _unknown(case: Case, event: ItemObserved, place: bytes, *, scanned: bool) ->
     if scanned:
         same = same_file(case, sight, event.details, "")
         if same is not None:
-            _attach(case, event, place, same, sight)
+            left = top_is_left(case, evidence.path_of(place, sight)) or bool(same.sights)
+            attach(case, same, place, sight, event.details)
+            case.count(seen=1, kept=1 if left else 0)
             return
         found = candidates(case, place, sight, event.details, "", by_path=True)
         if found:
             put_off(case, place, sight, found, event.details)
             return
+        if event.upstream_id is None and event.details is None:
+            sight = unread(sight)
     draft = Draft(case, fresh_id(case, place), None)
     draft.status = Status.PRESENT if scanned else Status.PROVISIONAL
     draft.listed = scanned
@@ -87,19 +94,6 @@ def _unknown(case: Case, event: ItemObserved, place: bytes, *, scanned: bool) ->
         case.count(seen=1, added=1, kept=1 if left else 0)
 
 
-def _attach(case: Case, event: ItemObserved, place: bytes, draft: Draft, sight: Sight) -> None:
-    """One more name of a file that is known. Names that are not seen any more are dropped when the scan ends."""
-    was_left = top_is_left(case, evidence.path_of(place, sight)) or bool(draft.sights)
-    draft.back()
-    gain(case, draft, place, sight)
-    draft.note(Change.LOCATORS)
-    draft.listed = True
-    draft.generation = event.generation
-    describe(draft, event.details, listed=True, file=True)
-    draft.save()
-    case.count(seen=1, kept=1 if was_left else 0)
-
-
 def _known(case: Case, event: ItemObserved, place: bytes, draft: Draft, sight: Sight, *, scanned: bool) -> None:
     """What is known there is seen again, or something else lies there now."""
     old = draft.sights[place]
@@ -107,26 +101,36 @@ def _known(case: Case, event: ItemObserved, place: bytes, draft: Draft, sight: S
     if not scanned and not draft.status.live and event.how != "refresh" and case.received_at < old.at:
         return  # told before what made it missing was told
     if scanned and event.settled and event.failed is None:
+        replaced = False
         if file and not same_facts(old, sight):
+            stayed = itself(old, sight)
             other = same_file(case, sight, event.details, draft.media_id)
-            if other is not None and not _itself(old, sight):
+            if other is not None and not stayed:
                 lose(draft, place)
                 draft.save()
-                _attach(case, event, place, other, sight)
+                attach(case, other, place, sight, event.details)
+                case.count(seen=1, kept=1)
                 return
+            if other is not None and is_new(case, other):
+                draft = joined(case, draft, other)
+            replaced = not stayed and (_differs(draft, event.details) or len(draft.sights) > 1)
         found = _doubts(case, event, place, draft, sight, file=file)
-        if found:
+        if found or replaced:
+            # What was there may lie elsewhere.
             put_off(case, place, sight, found, event.details)
             return
+        if file and event.details is None and not unchanged(old, sight):
+            # The scanner knew of another state than this one. It is to look again.
+            sight = unread(sight)
     looked = scanned or event.how == "refresh"
     if not same_facts(old, sight):
         draft.note(Change.LOCATORS)
     last_seen = draft.last_seen
+    draft.listed = draft.listed or scanned
     draft.back()
     if scanned:
         draft.generation = event.generation
-        draft.listed = True
-        settle(draft)
+        draft.settle()
     else:
         draft.generation = last_seen
     changed = describe(draft, event.details, listed=looked, file=file)
@@ -137,17 +141,9 @@ def _known(case: Case, event: ItemObserved, place: bytes, draft: Draft, sight: S
         case.count(seen=1 if first else 0, kept=1 if first else 0, changed=1 if changed else 0)
 
 
-def settle(draft: Draft) -> None:
-    """It was listed, and belongs to no other media."""
-    if draft.status is Status.PROVISIONAL:
-        draft.status = Status.PRESENT
-        draft.note(Change.COPY if draft.candidates else Change.LOCATORS)
-    draft.candidates = ()
-
-
-def _itself(old: Sight, sight: Sight) -> bool:
-    """Whether the file that lay there still does, by device and inode: then it is another's name as well."""
-    return sight.inode is not None and (old.device, old.inode) == (sight.device, sight.inode)
+def _differs(draft: Draft, details: ItemDetails | None) -> bool:
+    known = None if draft.details is None else draft.details.content_hash
+    return details is not None and details.content_hash is not None and details.content_hash != known
 
 
 def _doubts(case: Case, event: ItemObserved, place: bytes, draft: Draft, sight: Sight, *, file: bool) -> Candidates:
@@ -156,15 +152,16 @@ def _doubts(case: Case, event: ItemObserved, place: bytes, draft: Draft, sight: 
     A server's own id leaves no doubt, except of what no scan has listed before, or could decide.
     """
     details = event.details if event.details is not None else draft.details
-    if draft.status is Status.PROVISIONAL:
-        found = candidates(case, place, sight, details, draft.media_id, by_path=True)
+    if draft.undecided:
+        # What it was told by shares its evidence with the media it may be.
+        found = candidates(case, place, sight, details, "", by_path=True)
+        found.pop(draft.media_id, None)
         for media_id in draft.candidates:
             if media_id not in found and not is_seen(case, media_id):
                 found[media_id] = evidence.Strength.HASH
         return found
     if not file or event.details is None:
         return {}
-    known = None if draft.details is None else draft.details.content_hash
-    if event.details.content_hash is None or event.details.content_hash == known:
+    if not _differs(draft, event.details):
         return {}
     return candidates(case, place, sight, event.details, draft.media_id, by_path=False)

@@ -1,0 +1,66 @@
+"""Names of one file, by device and inode: one media with several places."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from schemas.library import ItemDetails
+from streams.domain.library import keys
+from streams.domain.library.case import Case
+from streams.domain.library.details import describe
+from streams.domain.library.draft import Draft
+from streams.domain.library.outputs import Merged
+from streams.domain.library.places import gain
+from streams.domain.library.rows import Sight
+from streams.domain.library.words import Change
+
+
+def itself(old: Sight, sight: Sight) -> bool:
+    """Whether the file that lay there still does. Device numbers change when a file system is mounted again."""
+    if sight.inode is None or old.inode != sight.inode:
+        return False
+    return old.device == sight.device or (old.size, old.mtime_ns) == (sight.size, sight.mtime_ns)
+
+
+def lies_elsewhere(case: Case, draft: Draft, place: bytes, sight: Sight) -> bool:
+    """Whether this scan has seen the media at other places only, as another file than the one at ``place``."""
+    seen = [one for key, one in draft.sights.items() if key != place and case.seen_now(one)]
+    return bool(seen) and not any(itself(one, sight) for one in seen)
+
+
+def attach(case: Case, draft: Draft, place: bytes, sight: Sight, details: ItemDetails | None) -> None:
+    """One more name of a file that is known, and save. Names that are not seen any more are dropped when the scan
+    ends."""
+    scan = case.scan
+    assert scan is not None
+    draft.back()
+    gain(case, draft, place, sight)
+    draft.note(Change.LOCATORS)
+    draft.listed = True
+    draft.generation = scan.generation
+    describe(draft, details, listed=True, file=True)
+    draft.save()
+
+
+def is_new(case: Case, draft: Draft) -> bool:
+    """Whether nobody knew it before this scan."""
+    scan = case.scan
+    return scan is not None and all(sight.since >= scan.started for sight in draft.sights.values())
+
+
+def joined(case: Case, draft: Draft, other: Draft) -> Draft:
+    """Both are one from here on; the draft of the one that stays, that of the smallest id. It is not saved."""
+    stays, ends = (draft, other) if draft.media_id < other.media_id else (other, draft)
+    ends.end(stays.media_id)
+    case.outputs.append(Merged(ends.media_id, stays.media_id))
+    stays.sights.pop(keys.ghost(stays.media_id), None)
+    for place, sight in ends.sights.items():
+        if place[:1] != keys.GHOST:
+            stays.sights[place] = replace(sight, media_id=stays.media_id)
+    stays.first_seen_at = min(draft.first_seen_at, other.first_seen_at)
+    if stays.details is None:
+        stays.details = ends.details
+    for change in ends.changes:
+        stays.note(change)
+    stays.note(Change.LOCATORS)
+    return stays
