@@ -1,4 +1,5 @@
 """A worker as a process of its own, for tests that kill it or freeze it. Its pieces are small, so it has many points.
+When it goes on after it was frozen, it brings its scan to an end as it can, and ends.
 
 python -m tests.integration.library.child kill N      SIGKILL to itself at the N-th step of its scan, or at its end
 python -m tests.integration.library.child stop N      SIGSTOP to itself when the N-th piece is in the log
@@ -26,11 +27,14 @@ from streams.upstream.files.posix import Posix
 from streams.upstream.files.reading.reader import Reader
 from tests.integration.library.house import TTL_S
 
+HALTED = threading.Event()
+
 
 def halt(how: signal.Signals) -> None:
     os.kill(os.getpid(), how)
     # Another thread may have taken the signal: until it stops all of them this one must go nowhere.
     time.sleep(0.5)
+    HALTED.set()
 
 
 class Steps:
@@ -95,7 +99,10 @@ def main() -> None:
     with make_worker(
         settings, Contract.of(settings), watching=False, scheduling=False, ttl_s=TTL_S, failpoint=failpoint
     ) as worker:
-        worker.run(threading.Event())
+        threading.Thread(target=worker.run, args=(threading.Event(),), daemon=True).start()
+        HALTED.wait()
+        while any(thread.is_alive() for thread in worker._running["scan"]):
+            time.sleep(0.02)
 
 
 if __name__ == "__main__":
