@@ -105,15 +105,16 @@ def _known(case: Case, event: ItemObserved, place: bytes, draft: Draft, sight: S
         if file and not same_facts(old, sight):
             stayed = itself(old, sight)
             other = same_file(case, sight, event.details, draft.media_id)
-            if other is not None and not stayed:
+            fresh = other is not None and is_new(case, other)
+            if other is not None and not stayed and not fresh:
                 lose(draft, place)
                 draft.save()
                 attach(case, other, place, sight, event.details)
                 case.count(seen=1, kept=1)
                 return
-            if other is not None and is_new(case, other):
+            if other is not None and stayed and fresh:
                 draft = joined(case, draft, other)
-            replaced = not stayed and (_differs(draft, event.details) or len(draft.sights) > 1)
+            replaced = not stayed and (fresh or _differs(draft, event.details) or len(draft.sights) > 1)
         found = _doubts(case, event, place, draft, sight, file=file)
         if found or replaced:
             # What was there may lie elsewhere.

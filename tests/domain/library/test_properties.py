@@ -10,7 +10,7 @@ import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from schemas.library import (
@@ -196,6 +196,7 @@ def test_after_anything_people_do_a_scan_tells_the_tree_and_a_second_one_tells_n
     start: list[bytes], rounds: list[list[tuple[str, bytes, bytes]]]
 ) -> None:
     library, world = first_scan(start)
+    note(f"{start} {rounds}")
     for done in rounds:
         for operation, one, other in done:
             world.does(operation, one, other)
@@ -275,6 +276,7 @@ def test_after_any_trouble_a_calm_scan_comes_to_what_it_would_have_come_to_witho
     start: list[bytes], done: list[tuple[str, bytes, bytes]], trouble: list[str], data: st.DataObject
 ) -> None:
     library, world = first_scan(start)
+    note(f"{start} {done} {trouble}")
     before = contents(library)
     for operation, one, other in done:
         world.does(operation, one, other)
