@@ -136,15 +136,17 @@ class Library:
         return scan
 
     def wait_idle(self) -> None:
-        """No task of this source is left."""
+        """No task of this source is left, and what its last scan found is read."""
 
         def idle() -> bool:
             rows = self.house.query(
-                "SELECT done_version >= wanted_version OR dead_at IS NOT NULL FROM core.tasks"
-                " WHERE kind = 'scan' AND key = %s",
-                self.source_id,
+                "SELECT wanted_version, done_version FROM core.tasks WHERE kind = 'scan' AND key = %s", self.source_id
             )
-            return all(done for (done,) in rows)
+            scans = self.scans()
+            return all(
+                done >= wanted and bool(scans) and scans[-1].generation >= done and scans[-1].status in ENDED
+                for wanted, done in rows
+            )
 
         self.house.wait(idle, f"the scans of {self.source_id} are done")
 
