@@ -12,7 +12,6 @@ so that scan marks nothing missing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 from confluent_kafka import Message
@@ -23,7 +22,6 @@ from schemas.library import (
     Change,
     Command,
     FinalizeContinued,
-    ItemObserved,
     Observation,
 )
 from schemas.placement import partition_of
@@ -31,11 +29,11 @@ from schemas.topics import LIBRARY_COMMANDS, LIBRARY_OBSERVED
 from streams.agents import library_state as rows
 from streams.agents.agent import Agent, AgentTable
 from streams.agents.library_events import OUTPUTS, count, tell
+from streams.agents.library_needs import behind, places
 from streams.agents.library_shelf import TableShelf
 from streams.domain.library import keys
 from streams.domain.library.invalid import Invalid
 from streams.domain.library.outputs import At
-from streams.domain.library.places import place_of
 from streams.domain.library.rules import apply
 from streams.engine import App, Batch, Refused
 from streams.runtime import logs
@@ -71,7 +69,8 @@ def declare(app: App, settings: Settings, contract: Contract) -> None:  # noqa: 
 
 async def _batch(batch: Batch, shelf: TableShelf, contract: Contract, kinds: Any) -> None:
     ahead = [read(record, contract) for record in batch.records]
-    shelf.load(dict.fromkeys(needed(ahead)))
+    shelf.load(dict.fromkeys(places(ahead)))
+    shelf.load(dict.fromkeys(behind(ahead, shelf)))
     for number, (record, found) in enumerate(zip(batch.records, ahead, strict=True)):
         if number % TURN == TURN - 1:
             await asyncio.sleep(0)
@@ -94,14 +93,6 @@ def read(record: Message, contract: Contract) -> Read:
         return contract.decode(value)
     except (Permanent, Unavailable, ConfigurationError) as exc:
         return exc
-
-
-def needed(events: list[Read]) -> Iterator[bytes]:
-    """The rows that nearly every record asks for: of its source, and of the place it speaks of."""
-    for event in events:
-        if isinstance(event, ItemObserved) and (event.upstream_id is not None or event.locator is not None):
-            prefix = keys.prefix(event.source_id)
-            yield prefix + place_of(event)
 
 
 def process(

@@ -28,6 +28,8 @@ from schemas.placement import PARTITIONS
 from schemas.topics import LIBRARY_CHANGED, LIBRARY_COMMANDS, LIBRARY_OBSERVED, MEDIA_MERGED
 from streams.agents import library
 from streams.agents import library_state as rows
+from streams.agents.library_needs import behind, places
+from streams.agents.library_shelf import TableShelf
 from streams.domain.identity import media_id
 from streams.domain.library import keys
 from streams.domain.library.rows import Tally
@@ -43,12 +45,12 @@ from tests.agents.library_desk import (
     Batch,
     Desk,
     Sent,
+    Table,
     details,
     head,
     listed,
     message,
     path,
-    record_of,
     scan,
     seen,
     started,
@@ -307,14 +309,43 @@ def test_given_a_record_that_is_undone_the_shelf_shows_the_rows_of_before() -> N
     assert (tally.next, tally.added) == (1, 1)
 
 
+class Watched(Table):
+    """A table that knows which rows were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: set[bytes] = set()
+
+    def get(self, key: bytes) -> bytes | None:
+        self.asked.add(key)
+        return super().get(key)
+
+
 def test_given_a_batch_the_rows_it_will_ask_for_are_named_before() -> None:
-    offsets = {LIBRARY_OBSERVED.name: 0, LIBRARY_COMMANDS.name: 0}
-    events: list[Observation] = [started(1), seen(1, 0, 4, new=False), hook("u"), hook("")]
-    ahead = [library.read(record_of(event, offsets), CONTRACT) for event in events]
-    nowhere = replace(hook("u"), upstream_id=None)
-    wanted = list(library.needed([*ahead, nowhere, Permanent("none", cause="null_key")]))
+    """All of them but those that every record of a source shares."""
+    desk = Desk()
+    desk.feed(*scan(1, FILES, new=True), hook("known"))
+    desk.feed(started(2))
+    desk.table = watched = Watched()
     prefix = keys.prefix(SOURCE)
-    assert wanted == [prefix + keys.path(path(4)), prefix + keys.upstream("u"), prefix + keys.UPSTREAM]
+    shared = {prefix + keys.SOURCE, prefix + keys.TALLY}
+    nothing = replace(hook("u"), upstream_id=None)
+    no_event = Permanent("none", cause="null_key")
+    for rows_before in ({}, dict(desk.shelf._table.rows)):  # type: ignore[attr-defined]
+        watched.rows = rows_before
+        desk.shelf = TableShelf(watched)
+        for event in (
+            seen(2, 0, 3, new=False),
+            seen(2, 1, 4, new=True),
+            seen(2, 2, 99, new=True),
+            hook("known"),
+            hook("u"),
+        ):
+            named = {*places([event, nothing, no_event]), *behind([event, nothing, no_event], desk.shelf)}
+            watched.asked.clear()
+            desk.feed(event)
+            tops = {key for key in watched.asked if key.startswith(prefix + keys.TOP)}
+            assert watched.asked - shared - tops <= named, event
 
 
 def test_given_decisions_they_are_counted_by_what_changed() -> None:

@@ -8,7 +8,8 @@ everything. Title and file name are no evidence.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import IntEnum
+from enum import IntEnum, IntFlag
+from typing import Final
 
 import xxhash
 
@@ -19,12 +20,41 @@ from streams.domain.library.rows import Pending, Sight
 from streams.domain.library.works import provider_keys
 
 
-class Strength(IntEnum):
-    """Of a suspicion; the smallest is the strongest."""
+class Kind(IntFlag):
+    """What leads from a sighting to a media."""
 
     PROVIDER = 1
     HASH = 2
-    PATH = 3
+    PATH = 4
+
+
+class Strength(IntEnum):
+    """Of a suspicion; the smallest is the strongest. Kinds that agree go before one alone: editions share the id of a
+    catalogue, copies their content, and then only the other kinds tell which is which."""
+
+    ALL = 1
+    PROVIDER_HASH = 2
+    PROVIDER_PATH = 3
+    HASH_PATH = 4
+    PROVIDER = 5
+    HASH = 6
+    PATH = 7
+
+
+_STRENGTHS: Final = {
+    Kind.PROVIDER | Kind.HASH | Kind.PATH: Strength.ALL,
+    Kind.PROVIDER | Kind.HASH: Strength.PROVIDER_HASH,
+    Kind.PROVIDER | Kind.PATH: Strength.PROVIDER_PATH,
+    Kind.HASH | Kind.PATH: Strength.HASH_PATH,
+    Kind.PROVIDER: Strength.PROVIDER,
+    Kind.HASH: Strength.HASH,
+    Kind.PATH: Strength.PATH,
+}
+
+
+def strength(kinds: Kind) -> Strength:
+    """Of all that leads to one media, which is something."""
+    return _STRENGTHS[kinds]
 
 
 def _key(kind: bytes, value: bytes) -> bytes:

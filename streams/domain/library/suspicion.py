@@ -6,7 +6,7 @@ from schemas.library import ItemDetails
 from streams.domain.library import evidence, keys
 from streams.domain.library.case import Case
 from streams.domain.library.draft import Draft, opened
-from streams.domain.library.evidence import Strength
+from streams.domain.library.evidence import Kind, Strength, strength
 from streams.domain.library.limits import CANDIDATES_MAX, PLACES_MAX
 from streams.domain.library.locators import canonical
 from streams.domain.library.places import top_is_left
@@ -43,39 +43,39 @@ def same_file(case: Case, facts: Sight, details: ItemDetails | None, besides: st
 def candidates(
     case: Case, place: bytes, facts: Sight, details: ItemDetails | None, besides: str, *, by_path: bool
 ) -> Candidates:
-    """Media not seen by this scan to which the evidence of a sighting belongs, each with the strongest.
+    """Media not seen by this scan to which the evidence of a sighting belongs, each with how strongly.
 
     Evidence that belongs to ``besides`` as well, whose place it is, speaks for it staying.
     """
-    found: Candidates = {}
+    found: dict[str, Kind] = {}
     for key in evidence.by_providers(details):
-        _add(case, found, Strength.PROVIDER, case.named(key), besides, details)
+        _add(case, found, Kind.PROVIDER, case.named(key), besides, details)
     key_of_hash = evidence.by_hash(details)
     if key_of_hash is not None:
-        _add(case, found, Strength.HASH, case.named(key_of_hash), besides, None)
+        _add(case, found, Kind.HASH, case.named(key_of_hash), besides, None)
     path = evidence.path_of(place, facts)
     if by_path and path is not None:
         meant = canonical(path, folds=case.source.case_folds)
         named = [media for media in case.named(evidence.by_path(path)) if _lies_at(case, media, meant)]
         # The place itself is of ``besides``; that says nothing here.
-        _add(case, found, Strength.PATH, tuple(media for media in named if media != besides), "", None)
-    kept = sorted(found.items(), key=lambda item: (item[1], item[0]))[:CANDIDATES_MAX]
-    return dict(kept)
+        _add(case, found, Kind.PATH, tuple(media for media in named if media != besides), "", None)
+    strengths = [(strength(kinds), media) for media, kinds in found.items()]
+    return {media: strong for strong, media in sorted(strengths)[:CANDIDATES_MAX]}
 
 
 def _add(
-    case: Case, found: Candidates, strength: Strength, named: tuple[str, ...], besides: str, details: ItemDetails | None
+    case: Case, found: dict[str, Kind], kind: Kind, named: tuple[str, ...], besides: str, details: ItemDetails | None
 ) -> None:
     if besides in named:
         return
     for media_id in named:
-        if media_id in found or is_seen(case, media_id):
+        if media_id not in found and is_seen(case, media_id):
             continue
         if details is not None:
             item = case.item(media_id)
             if item is not None and not evidence.same_part(item.details, details):
                 continue
-        found[media_id] = strength
+        found[media_id] = found.get(media_id, kind) | kind
 
 
 def is_seen(case: Case, media_id: str) -> bool:

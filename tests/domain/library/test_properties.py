@@ -21,8 +21,9 @@ from schemas.library import (
     ScanRequested,
     ScanStarted,
 )
-from streams.domain.library import keys
-from streams.domain.library.rows import Item, Named, Sight, Tally
+from streams.domain.library import evidence, keys
+from streams.domain.library.locators import canonical
+from streams.domain.library.rows import Alias, Item, Named, Sight, Tally
 from streams.domain.library.words import Status
 
 from .simple import SOURCE, File, Library, facts
@@ -103,10 +104,16 @@ def check_rows(library: Library) -> None:
             sight = rows[place]
             assert isinstance(sight, Sight)
             assert (sight.media_id, sight.plain) == (item.media_id, item.status == "present" and item.readable)
-    for row in rows.values():
-        if isinstance(row, Named):
-            assert set(row.media) <= items.keys()
-        if isinstance(row, Tally):
+    owed: dict[bytes, set[str]] = {}
+    for item in items.values():
+        sights = {place: row for place in item.places if isinstance(row := rows[place], Sight)}
+        for key in evidence.of_item(item.details, sights):
+            owed.setdefault(key, set()).add(item.media_id)
+    assert owed == {key: set(row.media) for key, row in rows.items() if isinstance(row, Named)}
+    for key, row in rows.items():
+        if isinstance(row, Alias):
+            assert key[1:].decode() not in items, "an id that is used up, and an item"
+        elif isinstance(row, Tally):
             assert row.live == sum(Status(item.status).live for item in items.values())
     assert library.items.keys() == items.keys()
     for media_id, told in library.items.items():
@@ -138,9 +145,9 @@ def check_finished(library: Library, files: dict[bytes, File]) -> None:
     assert len(set(owner.values())) == len(by_inode), "two files of one item"
 
 
-def calmly(library: Library, files: dict[bytes, File]) -> None:
+def calmly(library: Library, files: dict[bytes, File], order: list[bytes] | None = None) -> None:
     """A scan without trouble; what it holds is confirmed."""
-    library.scan(files)
+    library.scan(files, order=order)
     confirm(library)
     assert library.scans[library.generation].status == "finalized"
 

@@ -28,6 +28,8 @@ class FakeAudiobookshelf:
         self.requests: list[str] = []
         self.not_modified = 0
         self.titles: dict[str, str] = {}
+        self.isbns: dict[str, str] = {}
+        self.paths: dict[str, str] = {}
         self.missing: set[str] = set()
         """Flagged by the server: gone from its disk, and still listed"""
         self.podcasts: dict[str, list[dict[str, Any]]] = {}
@@ -212,7 +214,7 @@ class FakeAudiobookshelf:
             {
                 "id": item,
                 "ino": "417",
-                "path": f"/audiobooks/{item}",
+                "path": self.paths.get(item, f"/audiobooks/{item}"),
                 "relPath": item,
                 "isMissing": item in self.missing,
                 "isInvalid": False,
@@ -228,7 +230,7 @@ class FakeAudiobookshelf:
                         "authorName": "Ursula Vernon, T. Kingfisher",
                         "seriesName": "Swords #2",
                         "asin": None,
-                        "isbn": "9780000000002",
+                        "isbn": self.isbns.get(item, "9780000000002"),
                         "publishedYear": "2001",
                     },
                     "duration": duration,

@@ -39,6 +39,7 @@ class FakeJellyfin:
         self.data: dict[tuple[str, str], dict[str, Any]] = {}
         self.playing: dict[tuple[str, str], Playing] = {}
         self.paths: dict[str, str] = {}
+        self.providers: dict[str, dict[str, str]] = {}
         self.saved: dict[str, int] = {}
         self.virtual: set[str] = set()
         self.moves_while_read: list[Callable[[], None]] = []
@@ -183,7 +184,7 @@ class FakeJellyfin:
             **self._item(item),
             "Path": self.paths.get(item, f"/media/films/{item}.mkv"),
             "LocationType": "FileSystem",
-            "ProviderIds": {"Imdb": "tt1234567", "Tmdb": None},
+            "ProviderIds": self.providers.get(item, {"Imdb": "tt1234567", "Tmdb": None}),
             "DateLastSaved": self._time(self.saved.get(item, 1_796_000_000_000)),
             "MediaSources": [{"Id": item, "Size": 5_000_000 + self.items[item], "Container": "mkv", "Bitrate": 1}],
         }

@@ -1,0 +1,5 @@
+import pytest
+
+pytest.register_assert_rewrite(
+    f"{__name__}.served", "tests.integration.library.library", "tests.integration.library.oracle"
+)
