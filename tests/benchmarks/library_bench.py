@@ -4,9 +4,9 @@
 
 Real codecs, table and store (RocksDB), batches as large as the agent's; sending, the changelog and commits are left
 out. Nothing is in memory when a scan begins. Files that a scan sees for the first time, and again; items of a media
-server, which gives all details every time. The end of a scan in which all were seen counts for each item. ``rules``: the
-same records, decoded before, rows in a dict. The best of the rounds counts, so that a busy machine counts less. The
-last line is JSON.
+server, which gives all details every time. The end of a scan in which all were seen counts for each item. ``rules``:
+the same records, decoded before, rows in a dict. The best of the rounds counts, so that a busy machine counts less.
+The last line is JSON.
 """
 
 from __future__ import annotations
