@@ -116,8 +116,8 @@ def put_off(case: Case, place: bytes, facts: Sight, found: Candidates, details: 
             blocked=(),
         ),
     )
-    for media_id, strength in found.items():
-        case.put(keys.suspect(strength, media_id, place), Mark(case.at.offset))
+    for media_id, strong in found.items():
+        case.put(keys.suspect(strong, media_id, place), Mark(case.at.offset))
     if first:
         known = case.sight(place) is not None or top_is_left(case, evidence.path_of(place, facts))
         case.count(seen=1, kept=1 if known else 0)

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 import wave
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +63,8 @@ def installed() -> Path:
 class Supysonic:
     url: str
     music: Path
+    scan: Callable[[], None]
+    """Look through the folder now, and return when that is done"""
 
     def add_song(self, name: str, seconds: int) -> None:
         """A silent song; the daemon's watcher finds it."""
@@ -76,8 +78,9 @@ class Supysonic:
 
 
 @contextmanager
-def running(programs: Path) -> Iterator[Supysonic]:
-    """Web server and daemon with one folder and one person, until the block ends."""
+def running(programs: Path, *, watching: bool = True) -> Iterator[Supysonic]:
+    """Web server and daemon with one folder and one person, until the block ends. ``watching``: the daemon looks for
+    what changes in the folder by itself."""
     # A short path: it holds the daemon's socket.
     with tempfile.TemporaryDirectory(prefix="sup") as folder:
         home = Path(folder)
@@ -85,7 +88,7 @@ def running(programs: Path) -> Iterator[Supysonic]:
         (home / "supysonic.conf").write_text(
             f"[base]\ndatabase_uri = sqlite:///{home}/s.db\n"
             f"[webapp]\ncache_dir = {home}/cache\nmount_webui = off\n"
-            f"[daemon]\nsocket = {home}/d.sock\nrun_watcher = yes\nwait_delay = 1\n"
+            f"[daemon]\nsocket = {home}/d.sock\nrun_watcher = {'yes' if watching else 'no'}\nwait_delay = 1\n"
         )
 
         def cli(*arguments: str) -> None:
@@ -109,11 +112,14 @@ def running(programs: Path) -> Iterator[Supysonic]:
         try:
             assert server.stdout is not None
             port = int(server.stdout.readline())
+            silent.cancel()
             deadline = time.monotonic() + START_S
             while not (home / "d.sock").exists():
                 assert time.monotonic() < deadline, "the daemon does not start"
                 time.sleep(0.05)
-            yield Supysonic(f"http://127.0.0.1:{port}", home / "music")
+            yield Supysonic(
+                f"http://127.0.0.1:{port}", home / "music", lambda: cli("folder", "scan", "--foreground", "Music")
+            )
         finally:
             silent.cancel()
             for process in (server, daemon):
