@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -76,8 +76,11 @@ class Batch:
 class Desk:
     """Records of both topics, one after the other. What the agent tells itself comes back to it, as in the log."""
 
-    def __init__(self, contract: Contract = CONTRACT) -> None:
+    def __init__(self, contract: Contract = CONTRACT, topic_ids: Mapping[str, str] | None = None) -> None:
         self.contract = contract
+        self.topic_ids = topic_ids or {
+            topic.name: f"id of {topic.name}" for topic in (LIBRARY_OBSERVED, LIBRARY_COMMANDS)
+        }
         self.table = Table()
         self.shelf = TableShelf(self.table)
         self.offsets = {LIBRARY_OBSERVED.name: 0, LIBRARY_COMMANDS.name: 0}
@@ -94,7 +97,7 @@ class Desk:
 
     def give(self, record: Message[Any, Any]) -> list[Sent]:
         """What came of one record, as it is."""
-        batch = Batch(topic_id=f"id of {record.topic()}", partition=record.partition() or 0)
+        batch = Batch(topic_id=self.topic_ids[str(record.topic())], partition=record.partition() or 0)
         kinds = Command if record.topic() == LIBRARY_COMMANDS.name else Observation
         assert library.process(cast(Any, batch), record, self.shelf, self.contract, kinds)
         return batch.sent

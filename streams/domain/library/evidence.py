@@ -52,9 +52,10 @@ _STRENGTHS: Final = {
 }
 
 
-def strength(kinds: Kind) -> Strength:
-    """Of all that leads to one media, which is something."""
-    return _STRENGTHS[kinds]
+def strength(kinds: Kind, *, live: bool, listed: bool) -> int:
+    """Of all that leads to one media, which is something. What was there until now goes before what has been gone. One
+    that no scan has ``listed`` may be one of the others itself, so it comes after them all."""
+    return 2 * (_STRENGTHS[kinds] + (0 if listed else len(Strength))) + (0 if live else 1)
 
 
 def _key(kind: bytes, value: bytes) -> bytes:

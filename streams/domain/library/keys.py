@@ -27,7 +27,7 @@ GHOST: Final = b"o"
 PLACES: Final = (GHOST, PATH, UPSTREAM)
 REMOVED: Final = b"r"
 
-_SUSPECT_HEAD = 2
+_SUSPECT_HEAD = 3
 _MEDIA_ID_LENGTH = 32
 
 
@@ -74,7 +74,7 @@ def upstream_id(place: bytes) -> str | None:
 
 def suspect(strength: int, media_id: str, place: bytes) -> bytes:
     """Ordered by strength, so that the strongest is decided first, then by media, so that all decide alike."""
-    return SUSPECT + b"%d" % strength + media_id.encode() + place
+    return SUSPECT + b"%02d" % strength + media_id.encode() + place
 
 
 def suspected(key: bytes) -> tuple[str, bytes]:

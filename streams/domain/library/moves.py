@@ -13,7 +13,7 @@ from streams.domain.library.case import Case
 from streams.domain.library.details import describe
 from streams.domain.library.draft import Draft, opened
 from streams.domain.library.evidence import path_of
-from streams.domain.library.names import attach, is_new, joined, lies_elsewhere
+from streams.domain.library.names import attach, is_new, itself, join, lies_elsewhere
 from streams.domain.library.outputs import Merged
 from streams.domain.library.places import fresh_id, from_pending, gain, lose, same_facts, unread
 from streams.domain.library.rows import Mark, Pending, Row, Sight
@@ -29,16 +29,29 @@ def decide(case: Case, key: bytes, row: Row) -> bool:
     scan = case.scan
     assert type(row) is Mark
     assert scan is not None
-    pending = case.pending(place) if row.seen >= scan.started else None
-    if pending is None or is_seen(case, media_id):
+    if row.seen < scan.started or is_seen(case, media_id):
         return False
     draft = opened(case, media_id)
     assert draft is not None, "a suspicion of nothing"
+    pending = case.pending(place)
+    if pending is None:
+        return _was_it(case, draft, place)
     if pending.blocked or _hidden(case, draft):
         # What stronger evidence speaks of cannot be looked for, so weaker does not decide either.
         case.put(keys.PENDING + place, replace(pending, blocked=(*pending.blocked, media_id)))
         return False
     _move(case, draft, place, pending)
+    return True
+
+
+def _was_it(case: Case, draft: Draft, place: bytes) -> bool:
+    """Another has moved there, by evidence that speaks of both. What only hooks knew, and nobody sees, was that one
+    under an id that it had in between."""
+    there = case.sight(place)
+    if draft.listed or draft.candidates or there is None or not case.seen_now(there):
+        return False
+    draft.end(there.media_id)
+    case.outputs.append(Merged(draft.media_id, there.media_id))
     return True
 
 
@@ -56,7 +69,7 @@ def _move(case: Case, draft: Draft, place: bytes, pending: Pending) -> None:
     there = from_pending(draft.media_id, pending, None)
     same = same_file(case, there, pending.details, draft.media_id)
     if same is not None and same.seen_now and is_new(case, same):
-        draft = joined(case, draft, same)
+        join(case, draft, same)
     draft.listed = True
     draft.back()
     draft.settle()
@@ -117,7 +130,7 @@ def keep(case: Case, key: bytes, row: Row) -> bool:
             _add(case, place, pending)
         return True
     if same is not None:
-        draft = joined(case, draft, same)
+        join(case, draft, same)
     _stay(case, draft, place, pending, owner)
     return True
 
@@ -127,13 +140,20 @@ def _stay(case: Case, draft: Draft, place: bytes, pending: Pending, owner: Sight
     scan = case.scan
     assert scan is not None
     sight = from_pending(draft.media_id, pending, owner)
-    if pending.blocked and not draft.undecided:
-        # Its content may be of a media that cannot be looked for. Until that is told it is as it was, and read again.
+    replaced = place[:1] == keys.PATH and not itself(owner, sight)
+    if not draft.undecided and (pending.blocked or (replaced and _hidden(case, draft))):
+        # It may be of a media that cannot be looked for, or have moved there. Until that is told it is as it was, and
+        # read again.
         draft.sights[place] = replace(owner, seen=pending.seen, at=pending.at)
         draft.back()
         draft.generation = scan.generation
         draft.save()
         return
+    if replaced:
+        # Its other names are of the file that it was.
+        draft.sights = {
+            key: one for key, one in draft.sights.items() if key == place or case.seen_now(one) or itself(one, sight)
+        }
     undecided = bool(pending.blocked)
     draft.listed = not undecided
     draft.back()

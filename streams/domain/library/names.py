@@ -48,19 +48,13 @@ def is_new(case: Case, draft: Draft) -> bool:
     return scan is not None and all(sight.since >= scan.started for sight in draft.sights.values())
 
 
-def joined(case: Case, draft: Draft, other: Draft) -> Draft:
-    """Both are one from here on; the draft of the one that stays, that of the smallest id. It is not saved."""
-    stays, ends = (draft, other) if draft.media_id < other.media_id else (other, draft)
-    ends.end(stays.media_id)
-    case.outputs.append(Merged(ends.media_id, stays.media_id))
-    stays.sights.pop(keys.ghost(stays.media_id), None)
-    for place, sight in ends.sights.items():
-        if place[:1] != keys.GHOST:
-            stays.sights[place] = replace(sight, media_id=stays.media_id)
-    stays.first_seen_at = min(draft.first_seen_at, other.first_seen_at)
-    if stays.details is None:
-        stays.details = ends.details
-    for change in ends.changes:
-        stays.note(change)
-    stays.note(Change.LOCATORS)
-    return stays
+def join(case: Case, draft: Draft, other: Draft) -> None:
+    """``other``, which this scan has first seen (``is_new``), is ``draft`` from here on. Not saved."""
+    other.end(draft.media_id)
+    case.outputs.append(Merged(other.media_id, draft.media_id))
+    draft.sights.pop(keys.ghost(draft.media_id), None)
+    for place, sight in other.sights.items():
+        draft.sights[place] = replace(sight, media_id=draft.media_id)
+    if draft.details is None:
+        draft.details = other.details
+    draft.note(Change.LOCATORS)

@@ -7,7 +7,7 @@ from streams.domain.library import evidence, keys
 from streams.domain.library.case import Case
 from streams.domain.library.details import describe
 from streams.domain.library.draft import Draft, opened
-from streams.domain.library.names import attach, is_new, itself, joined
+from streams.domain.library.names import attach, is_new, itself, join
 from streams.domain.library.places import (
     fresh_id,
     gain,
@@ -113,7 +113,7 @@ def _known(case: Case, event: ItemObserved, place: bytes, draft: Draft, sight: S
                 case.count(seen=1, kept=1)
                 return
             if other is not None and stayed and fresh:
-                draft = joined(case, draft, other)
+                join(case, draft, other)
             replaced = not stayed and (fresh or _differs(draft, event.details) or len(draft.sights) > 1)
         found = _doubts(case, event, place, draft, sight, file=file)
         if found or replaced:
@@ -159,7 +159,7 @@ def _doubts(case: Case, event: ItemObserved, place: bytes, draft: Draft, sight: 
         found.pop(draft.media_id, None)
         for media_id in draft.candidates:
             if media_id not in found and not is_seen(case, media_id):
-                found[media_id] = evidence.Strength.HASH
+                found[media_id] = evidence.strength(evidence.Kind.HASH, live=True, listed=True)
         return found
     if not file or event.details is None:
         return {}

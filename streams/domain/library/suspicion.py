@@ -6,13 +6,15 @@ from schemas.library import ItemDetails
 from streams.domain.library import evidence, keys
 from streams.domain.library.case import Case
 from streams.domain.library.draft import Draft, opened
-from streams.domain.library.evidence import Kind, Strength, strength
+from streams.domain.library.evidence import Kind, strength
 from streams.domain.library.limits import CANDIDATES_MAX, PLACES_MAX
 from streams.domain.library.locators import canonical
 from streams.domain.library.places import top_is_left
 from streams.domain.library.rows import Mark, Pending, Sight
+from streams.domain.library.words import Status
 
-Candidates = dict[str, Strength]
+Candidates = dict[str, int]
+"""Media, each with how strongly it is suspected; the smallest number is the strongest."""
 
 
 def same_file(case: Case, facts: Sight, details: ItemDetails | None, besides: str) -> Draft | None:
@@ -59,7 +61,7 @@ def candidates(
         named = [media for media in case.named(evidence.by_path(path)) if _lies_at(case, media, meant)]
         # The place itself is of ``besides``; that says nothing here.
         _add(case, found, Kind.PATH, tuple(media for media in named if media != besides), "", None)
-    strengths = [(strength(kinds), media) for media, kinds in found.items()]
+    strengths = [(_strength(case, media, kinds), media) for media, kinds in found.items()]
     return {media: strong for strong, media in sorted(strengths)[:CANDIDATES_MAX]}
 
 
@@ -76,6 +78,12 @@ def _add(
             if item is not None and not evidence.same_part(item.details, details):
                 continue
         found[media_id] = found.get(media_id, kind) | kind
+
+
+def _strength(case: Case, media_id: str, kinds: Kind) -> int:
+    item = case.item(media_id)
+    assert item is not None, "evidence of nothing"
+    return strength(kinds, live=Status(item.status).live, listed=item.listed or bool(item.candidates))
 
 
 def is_seen(case: Case, media_id: str) -> bool:
