@@ -23,6 +23,7 @@ from schemas.library import (
     ScanStarted,
 )
 from streams.domain.library import evidence, keys
+from streams.domain.library.locators import canonical
 from streams.domain.library.rows import Alias, Item, Named, Sight, Tally
 from streams.domain.library.words import Status
 
@@ -195,6 +196,35 @@ def same_outcome(library: Library, wanted: Library, world: World, before: World,
         assert library.status(media_id) == wanted.status(media_id), (media_id, old.content)
         if library.status(media_id) == "present":
             assert library.paths(media_id) == wanted.paths(media_id), (media_id, old.content)
+
+
+class Identities:
+    """Which media a content has been, as long as that is beyond doubt: one file of it, at whatever path."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, tuple[str, bytes, int]] = {}
+
+    def hold(self, library: Library, files: dict[bytes, File]) -> None:
+        """After each calm scan: what was a media still is it, wherever it went."""
+        inodes: dict[str, set[int]] = {}
+        for file in files.values():
+            inodes.setdefault(file.content, set()).add(file.inode)
+        meant = {canonical(path, folds=False) for path in files}
+        now = {file.inode: file.content for file in files.values()}
+        for content, (_, path, inode) in list(self._of.items()):
+            # Something else lies where it was, which may be taken for a better copy of it; or the file was edited.
+            gone = content not in inodes and canonical(path, folds=False) in meant
+            if gone or now.get(inode, content) != content:
+                del self._of[content]
+        for path, file in files.items():
+            if len(inodes[file.content]) > 1:
+                self._of.pop(file.content, None)
+                continue
+            media, *_ = self._of.get(file.content, (library.at(path),))
+            while media in library.merged:
+                media = library.merged[media]
+            assert library.at(path) == media, f"{file.content} has become another media"
+            self._of[file.content] = media, path, file.inode
 
 
 @settings(max_examples=EXAMPLES)
