@@ -110,8 +110,8 @@ class Site:
         return self._log.read_text(errors="replace")[-2_000:] if self._log.exists() else ""
 
     def told_again(self, commands_from: int) -> Counter[tuple[str, int, bytes, bytes]]:
-        """What the rules make of the log, from nothing. Commands were given when the agent had read observations up
-        to offset ``commands_from`` of their partition."""
+        """What the rules make of the log, from nothing. Commands were given when the agent had read the
+        observations before ``commands_from`` in their partition."""
         kafka = self.settings.kafka
         ids = {topic.name: topic_id(kafka, topic.name) for topic in (LIBRARY_OBSERVED, LIBRARY_COMMANDS)}
         desk, found = Desk(topic_ids=ids), Counter[tuple[str, int, bytes, bytes]]()
@@ -162,7 +162,7 @@ def test_an_agent_that_is_killed_at_every_step_tells_what_the_rules_make_of_the_
         assert again == added
 
         name = media_id(SOURCE, path(3).decode())
-        mark = max(record.offset() or 0 for record in read_all(site.settings.kafka, LIBRARY_OBSERVED.name))
+        mark = 1 + max(record.offset() or 0 for record in read_all(site.settings.kafka, LIBRARY_OBSERVED.name))
         site.put(ItemStatusRequested(**head("status"), media_id=name, status="deleted"))
         eventually(
             lambda: any(isinstance(one, ItemChanged) and one.status == "deleted" for one in site.changes()),
