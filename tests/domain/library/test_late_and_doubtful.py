@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from schemas.library import Command, ItemObserved, Observation, ScanConfirmed, ScanRequested
+from schemas.library import Command, ItemObserved, Observation, PathSkipped, ScanConfirmed, ScanRequested
 from streams.domain.identity import media_id
 from streams.domain.library.outputs import ScanState
 
 from .simple import SOURCE, File, Library, Tree, facts, listed, observed, started, tree_of
 
 
-def by_hand(library: Library, *events: ItemObserved) -> ScanState:
+def by_hand(library: Library, *events: ItemObserved | PathSkipped) -> ScanState:
     """A scan of these observations."""
     library.generation += 10
     library.feed(started(library.generation))
@@ -149,6 +149,18 @@ def test_a_link_replaced_while_the_other_cannot_be_looked_at_waits_and_both_are_
     library.scan(tree)
     assert library.at(b"u/q") == media
     assert library.at(b"p") != media
+
+
+def test_a_file_mounted_again_under_another_device_is_itself_though_its_other_name_cannot_be_looked_at() -> None:
+    linked = File(1, "h")
+    library = Library()
+    library.scan({b"p": linked, b"u/q": linked})
+    unchanged = replace(seen(b"p", linked), details=None)
+    assert unchanged.locator is not None
+    skipped = library.records({}, skips=[(b"u", True, "unreadable")])[1]
+    assert isinstance(skipped, PathSkipped)
+    by_hand(library, replace(unchanged, locator=replace(unchanged.locator, device=7)), skipped)
+    assert library.known()[b"p"].device == 7
 
 
 # Servers.

@@ -79,6 +79,12 @@ class World:
                     files[path] = replace(old, content=f"h{self.contents}", mtime=self.clock)
         elif operation == "link":
             files.setdefault(other, files[one])
+        elif operation == "link_over" and other in files:
+            files[other] = files[one]
+        elif operation == "deduplicate":
+            for path, file in list(files.items()):
+                if file.content == files[one].content:
+                    files[path] = files[one]
         elif operation == "swap" and other in files:
             files[one], files[other] = files[other], files[one]
         elif operation == "swap_by_copy" and other in files:
@@ -86,7 +92,10 @@ class World:
             files[one], files[other] = self.fresh(second.content), self.fresh(first.content)
 
 
-OPERATIONS = ("add", "shrink", "rename", "move_by_copy", "copy", "replace", "edit", "link", "swap", "swap_by_copy")
+OPERATIONS = (
+    "add", "shrink", "rename", "move_by_copy", "copy", "replace", "edit", "link", "link_over", "deduplicate", "swap",
+    "swap_by_copy",
+)  # fmt: skip
 operations = st.lists(
     st.tuples(st.sampled_from(OPERATIONS), st.sampled_from(PATHS), st.sampled_from(PATHS)), min_size=1, max_size=5
 )
