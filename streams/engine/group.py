@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from .batch import TableSpec
+from .batch import ANY_PARTITION, TableSpec
 from .changelog import POSITIONS
 from .config import EngineConfig
 from .errors import Crash, Hung, Refused
@@ -110,9 +111,12 @@ class Group:
         sources = {topic: self._facts[topic].topic_id for topic in self.needed.sources}
         share = self.config.cache_bytes // max(1, len(assigned))
         return {
-            p: Unit(self.config, p, sources, self._partitions, self.tables, metadata, self._make_producer, share)
+            p: Unit(
+                self.config, p, sources, self._partitions, self.tables, metadata,
+                self.wait_written_decided, self._make_producer, share,
+            )
             for p in assigned
-        }
+        }  # fmt: skip
 
     def fence(self, units: Mapping[int, Unit]) -> None:
         """Take all transactional ids, after this worker's older units of the same numbers are closed."""
@@ -136,6 +140,32 @@ class Group:
                 given_up=lambda: False,
                 repair=self.config.repair_command,
             )
+
+    def wait_written_decided(
+        self, partition: int, outputs: AbstractSet[tuple[str, int]], given_up: Callable[[], bool]
+    ) -> None:
+        """Return when what the unit of ``partition`` wrote is decided: in ``outputs``, in its own partition of the
+        declared ones, in its changelogs and among the group's offsets.
+
+        ANY_PARTITION in ``outputs``: the producer chose. Raises Refused when something hangs, Closed when told to give
+        up, Crash when brokers do not answer. Callable from any thread.
+        """
+        assert self._logs is not None
+        logs = self._logs
+        facts = self._facts | logs.describe([OFFSETS_TOPIC, *(topic for topic, _ in outputs)])
+        written = {(topic, partition) for topic in (*self.needed.changelogs, *self.needed.outputs)}
+        for topic, chosen in outputs:
+            if topic in facts:  # otherwise it was deleted, and there is nothing to be decided
+                written |= {(topic, p) for p in range(facts[topic].partitions) if chosen in (p, ANY_PARTITION)}
+        if OFFSETS_TOPIC in facts:
+            written.add((OFFSETS_TOPIC, offsets_partition(self.config.group, facts[OFFSETS_TOPIC].partitions)))
+        wait_decided(
+            written,
+            lambda partitions: logs.ranges(partitions, facts),
+            self.config.hanging_timeout,
+            given_up,
+            repair=self.config.repair_command,
+        )
 
     def restore(self, units: Mapping[int, Unit], on_restored: Callable[[Unit], None]) -> None:
         """Bring local state up to date; see :class:`Restorer`."""
