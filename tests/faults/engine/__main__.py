@@ -138,7 +138,8 @@ def show(result: Result, console: Console) -> None:
     for text in result.violations:
         console.print(f"    {text}", markup=False)
     for worker, weights in result.memory.items():
-        console.print(f"    {worker}: {weights[0]} MiB first, {weights[1]} last, {weights[2]} most")
+        series = " ".join(map(str, weights[:-1]))
+        console.print(f"    {worker}: {series} MiB by tenths of its life, most {weights[-1]}")
 
 
 def table(results: Sequence[Result]) -> Table:

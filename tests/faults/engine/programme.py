@@ -7,9 +7,10 @@ import subprocess
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from streams.local.kafka_cluster import KafkaCluster
@@ -57,7 +58,7 @@ class Result:
     samples: int = 0
     verdict: Verdict = field(default_factory=Verdict)
     problems: list[str] = field(default_factory=list)
-    #: MiB of each worker's longest life: first (after half a minute), last, most.
+    #: MiB of each worker's longest life, after half a minute: the median of each tenth of it, then the most.
     memory: dict[str, list[int]] = field(default_factory=dict)
 
     @property
@@ -127,7 +128,16 @@ def _weigh(arena: Field, result: Result) -> None:
         longest = max(lives, key=len, default=[])
         if len(longest) > STARTING:
             settled = longest[STARTING:]
-            result.memory[f"worker-{number}"] = [round(mib) for mib in (settled[0], settled[-1], max(settled))]
+            result.memory[f"worker-{number}"] = [
+                *(round(median(part)) for part in _tenths(settled)),
+                round(max(settled)),
+            ]
+
+
+def _tenths(values: Sequence[float]) -> list[Sequence[float]]:
+    """``values`` in ten runs of about the same length, in fewer when there are fewer."""
+    parts = min(10, len(values))
+    return [values[len(values) * n // parts : len(values) * (n + 1) // parts] for n in range(parts)]
     samples, sources = list(arena.monitor.samples), (arena.cluster.a, arena.cluster.b)
     result.samples = len(samples)
     if samples:
