@@ -128,16 +128,8 @@ def _weigh(arena: Field, result: Result) -> None:
         longest = max(lives, key=len, default=[])
         if len(longest) > STARTING:
             settled = longest[STARTING:]
-            result.memory[f"worker-{number}"] = [
-                *(round(median(part)) for part in _tenths(settled)),
-                round(max(settled)),
-            ]
-
-
-def _tenths(values: Sequence[float]) -> list[Sequence[float]]:
-    """``values`` in ten runs of about the same length, in fewer when there are fewer."""
-    parts = min(10, len(values))
-    return [values[len(values) * n // parts : len(values) * (n + 1) // parts] for n in range(parts)]
+            series = [median(part) for part in _tenths(settled)]
+            result.memory[f"worker-{number}"] = [round(mib) for mib in (*series, max(settled))]
     samples, sources = list(arena.monitor.samples), (arena.cluster.a, arena.cluster.b)
     result.samples = len(samples)
     if samples:
@@ -145,6 +137,12 @@ def _tenths(values: Sequence[float]) -> list[Sequence[float]]:
         until = samples[-1].at
         result.stall_all = oracle.longest_stall(samples, sources, numbers, until)
         result.stall_one = max(oracle.longest_stall(samples, sources, [number], until) for number in numbers)
+
+
+def _tenths(values: Sequence[float]) -> list[Sequence[float]]:
+    """``values`` in ten runs of about the same length, in fewer when there are fewer."""
+    parts = min(10, len(values))
+    return [values[len(values) * n // parts : len(values) * (n + 1) // parts] for n in range(parts)]
 
 
 @contextlib.contextmanager
