@@ -20,6 +20,7 @@ from .errors import Closed, Crash
 from .hanging import wait_decided
 from .logs import Logs, TopicFacts
 from .progress import RestoreProgress
+from .reading import PASSING
 from .resume import LogRange, check_changelogs, rebuild_reason, replay_start, resume_offset
 from .store import Position, Rows, StoreState
 from .topics import Needed, check_unchanged
@@ -168,7 +169,7 @@ class Restorer:
                     replay.waiting.append(message)
                 elif offset is not None:
                     ended[topic, partition] = offset
-            elif not error.retriable() and error.code() not in _PASSING:
+            elif not error.retriable() and error.code() not in PASSING:
                 raise Crash(f"reading changelog {topic}[{partition}]: {error}")
         return ended
 
@@ -232,10 +233,6 @@ class Restorer:
         log.info("unit %s: restored, %s records in %.2f s", unit.partition, records, seconds)
         self._config.metrics.restored(unit.partition, records, seconds)
         self._on_restored(unit)
-
-
-#: Told by librdkafka while it finds its brokers again; it goes on by itself.
-_PASSING = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT)
 
 
 def split_records(prefix: bytes, records: Iterable[Message]) -> tuple[Rows, dict[str, SourceMark]]:

@@ -16,6 +16,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from streams.engine.config import EngineConfig
 from streams.engine.hanging import OFFSETS_TOPIC, offsets_partition
+from streams.engine.position import SourcePosition
 from streams.engine.repair import TRANSACTIONS_TOPIC
 from streams.engine.wire import Partition, Wire, converse
 
@@ -88,6 +89,14 @@ def coordinator_node(config: EngineConfig, name: str, *, transactions: bool) -> 
 def rows_of(messages: Iterable[Any]) -> list[Row]:
     """The same records again, headers included."""
     return [Row(message.key(), message.value(), tuple(message.headers() or ())) for message in messages]
+
+
+def rows_for(messages: Iterable[Any], source: Partition, offset: int) -> list[Row]:
+    """Records like these, as if caused by the source records from ``offset`` on."""
+    return [
+        Row(message.key(), message.value(), (SourcePosition(source[0], "-", source[1], offset + n, 0).header(),))
+        for n, message in enumerate(messages)
+    ]
 
 
 async def _leader(wire: Wire, topic: str, name: str) -> int:
