@@ -109,7 +109,8 @@ class _Scales:
         self._written = sorted(written)
         self._claims = {item: self._claim(item) for item in found.hanging}
         self._ours = [item for item in found.hanging if self._is_ours(item)]
-        self._committed = self._logs.committed(claim.source for claim in self._claims.values() if claim is not None)
+        sources = [claim.source for item in self._ours if (claim := self._claims[item]) is not None]
+        self._committed = self._logs.committed(sources)
 
     def weigh(self) -> Findings:
         weighed = tuple(replace(item, verdict=self._verdict(item)) for item in self._ours)
@@ -137,7 +138,7 @@ class _Scales:
     def _verdict(self, item: Hanging) -> Verdict:
         producer = item.transaction.producer_id
         if any(pending.transaction.producer_id == producer for pending in self._found.pending):
-            return Leave("another part of its producer is still with the coordinator: look again in a minute")
+            return Leave("its producer has a transaction that is not over: look again in a minute")
         parts = [part for part in self._ours if part.transaction.producer_id == producer]
         claim = next((found for part in (item, *parts) if (found := self._claims[part]) is not None), None)
         if claim is None:

@@ -152,7 +152,11 @@ class Group:
         """
         assert self._logs is not None
         logs = self._logs
-        facts = self._facts | logs.describe([OFFSETS_TOPIC, *(topic for topic, _ in outputs)])
+        facts = self._facts | logs.describe(topic for topic, _ in outputs)
+        try:
+            facts |= logs.describe([OFFSETS_TOPIC])
+        except Refused as error:
+            log.warning("the group's offsets cannot be looked at, outputs and changelogs are: %s", error)
         written = {(topic, partition) for topic in (*self.needed.changelogs, *self.needed.outputs)}
         for topic, chosen in outputs:
             if topic in facts:  # otherwise it was deleted, and there is nothing to be decided

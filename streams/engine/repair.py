@@ -34,6 +34,7 @@ import argparse
 import asyncio
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -50,6 +51,8 @@ from .topics import Needed
 from .verdict import Abort, Commit
 from .wire import Open, Partition, Wire, converse
 
+#: Between two looks at transactions that are about to end, in seconds.
+PENDING_EVERY = 1.0
 TRANSACTIONS_TOPIC = "__transaction_state"
 
 
@@ -74,7 +77,7 @@ def settle_hanging(config: EngineConfig, needed: Needed) -> Findings:
         )
     settled: list[Hanging] = []
     while True:
-        findings = find_hanging(config, needed)
+        findings = _find_ended(config, needed)
         commits = [item for item in findings.hanging if isinstance(item.verdict, Commit)]
         if again := {_identity(item.transaction) for item in settled} & {_identity(i.transaction) for i in commits}:
             raise Crash(f"open still, after the marker was written: {sorted(again)}")
@@ -83,6 +86,17 @@ def settle_hanging(config: EngineConfig, needed: Needed) -> Findings:
         settled += turn
         if not commits:
             return replace(findings, hanging=(*settled, *findings.left))
+
+
+def _find_ended(config: EngineConfig, needed: Needed) -> Findings:
+    """Find when coordinators have ended what is open still of producers of which something hangs, or cannot."""
+    deadline = time.monotonic() + config.hanging_timeout
+    while True:
+        findings = find_hanging(config, needed)
+        busy = {item.transaction.producer_id for item in findings.pending}
+        if not busy & {item.transaction.producer_id for item in findings.hanging} or time.monotonic() > deadline:
+            return findings
+        time.sleep(PENDING_EVERY)
 
 
 def active_members(config: EngineConfig) -> int:

@@ -62,7 +62,8 @@ def judge(reached: int, own: Shown | None, others: Iterable[Shown]) -> Verdict:
     """Decide about a part that belongs to the source offset before ``reached``.
 
     ``own`` is what its partition shows before it, ``others`` what other partitions show that hold nothing undecided
-    of the transaction. Facts may be old, never ahead: then at worst what was committed and nobody saw is repeated.
+    of the transaction. A fact may be an old one, never one ahead; but the newest of those that end transactions is not
+    old when outputs are among ``others``.
     """
     others = list(others)
     if own is not None and own.reached >= reached:

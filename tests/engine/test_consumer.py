@@ -70,12 +70,16 @@ class FakeLogs:
     def __init__(self, partitions: int) -> None:
         self.partitions = partitions
         self.failure: Crash | None = None
+        self.forbidden = ""
         self.looked: set[tuple[str, int]] = set()
         self.hanging: set[tuple[str, int]] = set()
 
     def describe(self, topics: Any) -> dict[str, TopicFacts]:
         if self.failure is not None:
             raise self.failure
+        topics = list(topics)
+        if self.forbidden in topics:
+            raise Refused("describe topics: denied")
         return {name: TopicFacts(f"id-{name}", self.partitions) for name in topics}
 
     def settings(self, topics: Any) -> dict[str, dict[str, str]]:
@@ -455,3 +459,8 @@ def test_given_a_slow_transaction_then_what_the_unit_wrote_is_looked_at_and_refu
                 group.wait_written_decided(1, {chosen, anywhere}, lambda: False)
         with pytest.raises(Closed):
             group.wait_written_decided(1, {anywhere}, lambda: True)
+        # A worker need not have rights on brokers' own topics.
+        logs.forbidden = OFFSETS_TOPIC
+        with pytest.raises(Refused, match=r"spread\[0\]"):
+            group.wait_written_decided(1, {anywhere}, lambda: False)
+        assert offsets not in logs.looked

@@ -201,6 +201,20 @@ def test_given_a_repair_that_is_killed_anywhere_then_the_next_one_ends_the_same(
     assert sorted(cluster.written) == [(topic, True) for topic in "abcd"]
 
 
+def test_given_a_transaction_that_its_coordinator_is_about_to_end_then_what_hangs_of_its_producer_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = FakeCluster(monkeypatch, hangs("a", Leave("not over")))
+    looks = [
+        Findings(tuple(cluster.hanging), (Pending(transaction("log"), "app-0", "Ongoing"),)),
+        Findings((hangs("a", Commit("it is over")),), (Pending(transaction("log", producer=8), "app-1", "Ongoing"),)),
+        Findings(()),
+    ]
+    monkeypatch.setattr(repair, "find_hanging", lambda *_: looks.pop(0))
+    monkeypatch.setattr(repair, "PENDING_EVERY", 0.0)
+    assert settle(tmp_path) == [("a", "commit")]
+
+
 def test_given_workers_at_work_or_a_marker_without_effect_then_it_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
