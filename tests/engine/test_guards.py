@@ -126,7 +126,7 @@ def test_given_a_commit_that_waits_for_what_may_hang_then_it_is_refused_before_t
     batch.state = BatchState.FINISHED
     unit.waiting_since = 28.0
     dog = watchdog(tmp_path, commits=lambda: {batch: 0.0}, units=lambda: [unit])
-    assert dog.find(28.0 + settings.hanging_timeout + settings.operation_timeout) is None
+    assert dog.find(28.0 + settings.hanging_timeout + 2 * settings.operation_timeout - 1) is None
     found = dog.find(28.0 + settings.hanging_timeout + 2 * settings.operation_timeout + 1)
     assert isinstance(found, Hung)
     assert "120 s: waiting until all of the transaction is decided" in str(found)
