@@ -133,7 +133,7 @@ def show(result: Result, console: Console) -> None:
     verdict = "[red]VIOLATED[/]" if result.violations else "[green]holds[/]"
     console.print(
         f"{result.case:26} {verdict}  {result.records} records, {result.verdict.outputs} outputs, "
-        f"{result.verdict.dead} dead, {result.seconds:.0f} s; faults: {faults}"
+        f"{result.verdict.dead} dead, {result.verdict.repeated} repeated, {result.seconds:.0f} s; faults: {faults}"
     )
     for text in result.violations:
         console.print(f"    {text}", markup=False)

@@ -34,6 +34,8 @@ AGAIN = frozenset({KILLED, EXIT_CRASH, EXIT_RESTART})
 #: What workers refuse that a broker's restart can do (tests/faults/orphans).
 LOST_OFFSETS = "a broker that was restarted lost its part of a transaction"
 BROKEN = ("hanging transaction: ", LOST_OFFSETS)
+#: The fault, as counted, after which outputs may be repeated.
+OFFSETS_DELETED = "group's offsets gone back, deleted"
 _guard = Guard()
 
 
@@ -287,7 +289,7 @@ class Field:
         if lost:
             group = self.cluster.group
             answered(lambda: self.cluster.admin.delete_consumer_groups([group])[group].result(30))
-            self.faults["group's offsets gone back, deleted"] += 1
+            self.faults[OFFSETS_DELETED] += 1
         elif not settled.hanging:
             raise Violation("a worker refused for a hanging transaction, and the repair finds none")
         elif settled.left:

@@ -19,7 +19,7 @@ from tests.stack import unique
 
 from . import oracle
 from .case import Case
-from .field import Field, Violation
+from .field import OFFSETS_DELETED, Field, Violation
 from .verdict import Verdict, judge
 from .workload import OK, UNKNOWN
 
@@ -70,6 +70,7 @@ class Result:
         return {
             "case": self.case, "brokers": self.brokers, "records": self.records, "unknown_outcome": self.unknown,
             "outputs": self.verdict.outputs, "superseded": self.verdict.superseded, "dead": self.verdict.dead,
+            "repeated": self.verdict.repeated,
             "faults": dict(self.faults), "exit_codes": {str(code): n for code, n in sorted(self.exits.items())},
             "seconds": round(self.seconds, 1), "drained_s": round(self.drained, 1),
             "longest_stall_one_partition_s": round(self.stall_one, 1),
@@ -113,7 +114,7 @@ def _happen(case: Case, arena: Field, result: Result, tell: Tell) -> None:
     result.verdict = judge(
         arena.cluster.bootstrap, arena.cluster.topics, arena.cluster.partitions, arena.cluster.committed(),
         states=arena.states(), history=arena.load.history, samples=arena.monitor.samples,
-        offsets_deleted=case.offsets_deleted,
+        offsets_deleted=case.offsets_deleted, repaired=arena.faults[OFFSETS_DELETED] > 0,
     )  # fmt: skip
     if not arena.load.count(OK):
         raise Violation("no record was acknowledged")
