@@ -6,10 +6,12 @@ coordinator_node(...)      which broker coordinates a group or a transactional i
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from aiokafka.errors import ConcurrentTransactions
 from aiokafka.protocol.produce import ProduceRequest_v7
 from aiokafka.protocol.transaction import InitProducerIdRequest_v0, TxnOffsetCommitRequest_v0
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
@@ -24,6 +26,8 @@ from streams.engine.wire import Partition, Wire, converse
 #: Such records were seen after brokers were killed; this is how they are made without luck.
 NO_VERIFICATION = {"transaction.partition.verification.enable": "false"}
 TIMEOUT_MS = 15_000
+TAKEN_EVERY_S = 0.2
+TAKEN_TRIES = 100
 BATCH_BYTES = 1 << 20
 
 Header = tuple[str, bytes | None]
@@ -46,6 +50,18 @@ class Hung:
     producer_epoch: int
 
 
+async def _taken(wire: Wire, transactional_id: str) -> Any:
+    """Take the id, as a producer does: again while the transaction of its last holder is still being ended."""
+    node = await _leader(wire, TRANSACTIONS_TOPIC, transactional_id)
+    for _ in range(TAKEN_TRIES):
+        made = await wire.ask(node, InitProducerIdRequest_v0(transactional_id, TIMEOUT_MS))
+        if made.error_code != ConcurrentTransactions.errno:
+            break
+        await asyncio.sleep(TAKEN_EVERY_S)
+    assert made.error_code == 0, made
+    return made
+
+
 def hang(
     config: EngineConfig,
     transactional_id: str,
@@ -58,9 +74,7 @@ def hang(
     """
 
     async def talk(wire: Wire) -> Hung:
-        node = await _leader(wire, TRANSACTIONS_TOPIC, transactional_id)
-        made = await wire.ask(node, InitProducerIdRequest_v0(transactional_id, TIMEOUT_MS))
-        assert made.error_code == 0, made
+        made = await _taken(wire, transactional_id)
         hung = Hung(made.producer_id, made.producer_epoch)
         for (topic, partition), rows in records.items():
             batch = _batch(hung, rows)

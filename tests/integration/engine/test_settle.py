@@ -133,8 +133,6 @@ def goes_on(lab: Lab, begins: int) -> None:
         ["output"],
         ["changelog"],
         ["offsets"],
-        ["output", "changelog"],
-        ["output", "offsets"],
         ["changelog", "offsets"],
     ],
     ids="-".join,
