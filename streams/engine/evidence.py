@@ -16,7 +16,7 @@ from confluent_kafka import Message
 from .changelog import SourceMark, source_of, table_of
 from .config import EngineConfig
 from .findings import Findings, Hanging
-from .hanging import OFFSETS_TOPIC, offsets_partition
+from .hanging import OFFSETS_TOPIC, offsets_place
 from .logs import Logs
 from .position import SourcePosition
 from .reading import read
@@ -103,7 +103,7 @@ class _Scales:
         self._changelogs = set(needed.changelogs)
         self._offsets = (OFFSETS_TOPIC, -1)
         if OFFSETS_TOPIC in self._facts:
-            self._offsets = (OFFSETS_TOPIC, offsets_partition(config.group, self._facts[OFFSETS_TOPIC].partitions))
+            self._offsets = offsets_place(config.group, self._facts[OFFSETS_TOPIC].partitions)
         written = {(t, p) for t in (*needed.changelogs, *needed.outputs) for p in range(self._facts[t].partitions)}
         self._ranges = self._logs.ranges(written | {_place(item) for item in found.hanging}, self._facts)
         self._written = sorted(written)

@@ -10,7 +10,6 @@ from .wire import Open
 
 Role = Literal["output", "changelog", "offsets"]
 
-
 UNWEIGHED = Leave("no evidence was looked for")
 
 

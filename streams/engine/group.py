@@ -15,7 +15,7 @@ from .batch import ANY_PARTITION, TableSpec
 from .changelog import POSITIONS
 from .config import EngineConfig
 from .errors import Crash, Hung, Refused
-from .hanging import OFFSETS_TOPIC, offsets_partition, wait_decided
+from .hanging import OFFSETS_TOPIC, offsets_place, wait_places_decided
 from .logs import Logs, TopicFacts
 from .restore import Restorer
 from .topics import Needed, check_topics, check_unchanged
@@ -131,15 +131,8 @@ class Group:
         Brokers do not tell offsets that a transaction is about to change. Raises Refused when it hangs.
         """
         assert self._logs is not None
-        logs, facts = self._logs, self._logs.describe([OFFSETS_TOPIC])
-        if OFFSETS_TOPIC in facts:
-            wait_decided(
-                [(OFFSETS_TOPIC, offsets_partition(self.config.group, facts[OFFSETS_TOPIC].partitions))],
-                lambda partitions: logs.ranges(partitions, facts),
-                self.config.hanging_timeout,
-                given_up=lambda: False,
-                repair=self.config.repair_command,
-            )
+        facts = self._logs.describe([OFFSETS_TOPIC])
+        wait_places_decided(self.config, self._logs, facts, self._offsets(facts), given_up=lambda: False)
 
     def wait_written_decided(
         self, partition: int, outputs: AbstractSet[tuple[str, int]], given_up: Callable[[], bool]
@@ -161,15 +154,13 @@ class Group:
         for topic, chosen in outputs:
             if topic in facts:  # otherwise it was deleted, and there is nothing to be decided
                 written |= {(topic, p) for p in range(facts[topic].partitions) if chosen in (p, ANY_PARTITION)}
-        if OFFSETS_TOPIC in facts:
-            written.add((OFFSETS_TOPIC, offsets_partition(self.config.group, facts[OFFSETS_TOPIC].partitions)))
-        wait_decided(
-            written,
-            lambda partitions: logs.ranges(partitions, facts),
-            self.config.hanging_timeout,
-            given_up,
-            repair=self.config.repair_command,
-        )
+        wait_places_decided(self.config, logs, facts, written | self._offsets(facts), given_up)
+
+    def _offsets(self, facts: Mapping[str, TopicFacts]) -> set[tuple[str, int]]:
+        """Where the group's offsets are, nowhere as long as the cluster has kept none."""
+        if OFFSETS_TOPIC not in facts:
+            return set()
+        return {offsets_place(self.config.group, facts[OFFSETS_TOPIC].partitions)}
 
     def restore(self, units: Mapping[int, Unit], on_restored: Callable[[Unit], None]) -> None:
         """Bring local state up to date; see :class:`Restorer`."""

@@ -19,7 +19,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 
+from .config import EngineConfig
 from .errors import Closed, Refused
+from .logs import Logs, TopicFacts
 from .resume import LogRange
 
 Ranges = Callable[[Iterable[tuple[str, int]]], Mapping[tuple[str, int], LogRange]]
@@ -39,6 +41,31 @@ def offsets_partition(group: str, partitions: int) -> int:
         code = (31 * code + int.from_bytes(units[index : index + 2], "big")) & 0xFFFFFFFF
     magnitude = min(code, 0x1_0000_0000 - code)
     return magnitude % partitions if magnitude != 0x8000_0000 else 0
+
+
+def offsets_place(group: str, partitions: int) -> tuple[str, int]:
+    """Return where a group's offsets are; ``partitions`` is the count of __consumer_offsets."""
+    return OFFSETS_TOPIC, offsets_partition(group, partitions)
+
+
+def wait_places_decided(
+    config: EngineConfig,
+    logs: Logs,
+    facts: Mapping[str, TopicFacts],
+    places: Iterable[tuple[str, int]],
+    given_up: Callable[[], bool],
+) -> None:
+    """``wait_decided`` for an app: brokers are asked, with its patience, and its repair command is named.
+
+    Raises Crash as well, when they do not answer.
+    """
+    wait_decided(
+        places,
+        lambda partitions: logs.ranges(partitions, facts),
+        config.hanging_timeout,
+        given_up,
+        config.repair_command,
+    )
 
 
 def wait_decided(

@@ -20,9 +20,9 @@ from rocksdict import AccessType, Options, Rdict
 from .batch import TableSpec
 from .changelog import SourceMark, source_of
 from .config import EngineConfig
-from .errors import Crash, Refused
+from .errors import Refused
 from .logs import Logs
-from .reading import read
+from .reading import key_of, read
 from .restore import newest_marks
 from .resume import replay_start
 from .store import STATE_KEY, StoreState
@@ -125,10 +125,7 @@ def look_committed(
     rows: dict[bytes, bytes] = {}
     marks: dict[str, SourceMark] = {}
     for record in read(config, table.changelog, partition, start, found.stable):
-        record_key, value = record.key(), record.value()
-        if record_key is None:
-            where = f"{table.changelog}[{partition}]@{record.offset()}"
-            raise Crash(f"{where}: no key: somebody else writes to this topic")
+        record_key, value = key_of(record), record.value()
         source = source_of(record_key)
         if source is not None:
             if value is not None:

@@ -105,7 +105,7 @@ class Logs:
         return {key: offset if offset >= 0 else None for key, offset in found.items()}
 
     def members(self) -> int:
-        """How many members the group has, joining ones included."""
+        """How many members the group has, joining ones included. Raises Crash when its coordinator does not answer."""
         group = self._config.group
 
         def ask() -> int:

@@ -16,6 +16,17 @@ log = logging.getLogger(__name__)
 PASSING = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT)
 
 
+def key_of(record: Message) -> bytes:
+    """Return the key of a changelog record. Raises Crash when it has none."""
+    key = record.key()
+    if key is None:
+        raise Crash(
+            f"{record.topic()}[{record.partition()}]@{record.offset()}: a changelog record "
+            "without a key: somebody else writes to this topic"
+        )
+    return key
+
+
 def read(
     config: EngineConfig, topic: str, partition: int, start: int, end: int, *, undecided: bool = False
 ) -> Iterator[Message]:

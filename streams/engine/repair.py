@@ -45,7 +45,7 @@ from .config import EngineConfig
 from .errors import EXIT_CLEAN, EXIT_CRASH, Crash, EngineError, Refused
 from .evidence import weigh
 from .findings import Findings, Hanging, Pending, Role
-from .hanging import OFFSETS_TOPIC, offsets_partition
+from .hanging import OFFSETS_TOPIC, offsets_place
 from .logs import Logs
 from .topics import Needed
 from .verdict import Abort, Commit
@@ -70,7 +70,7 @@ def settle_hanging(config: EngineConfig, needed: Needed) -> Findings:
     Raises Refused while the group has members, Crash when a broker refuses a marker: what was settled before
     stays settled, and it may be called again.
     """
-    if members := active_members(config):
+    if members := Logs(config).members():
         raise Refused(
             f"group {config.group} has {members} members: a worker at work could decide what is to be settled. "
             "Stop all workers of this app first."
@@ -97,11 +97,6 @@ def _find_ended(config: EngineConfig, needed: Needed) -> Findings:
         if not busy & {item.transaction.producer_id for item in findings.hanging} or time.monotonic() > deadline:
             return findings
         time.sleep(PENDING_EVERY)
-
-
-def active_members(config: EngineConfig) -> int:
-    """How many members the group has, joining ones included. Raises Crash when its coordinator does not answer."""
-    return Logs(config).members()
 
 
 async def _decide(items: Sequence[Hanging], wire: Wire) -> None:
@@ -146,7 +141,7 @@ async def _partitions(wire: Wire, config: EngineConfig, needed: Needed) -> dict[
                 raise Refused(f"missing topic: {topic}")
             found |= {(topic, partition): role for partition in leaders}
     if offsets := await wire.leaders(OFFSETS_TOPIC):
-        found[OFFSETS_TOPIC, offsets_partition(config.group, len(offsets))] = "offsets"
+        found[offsets_place(config.group, len(offsets))] = "offsets"
     return found
 
 

@@ -13,7 +13,7 @@ from schemas.topics import PLAYBACK_DECIDED, PLAYBACK_REPORTED
 from streams.agents.app import AGENTS, config
 from streams.agents.mending import topics
 from streams.cli.app import main
-from streams.engine.repair import active_members
+from streams.engine.logs import Logs
 from streams.local import KafkaCluster
 from streams.local.processes import wait_until
 from streams.runtime.settings import Settings
@@ -60,7 +60,7 @@ def test_given_a_hanging_transaction_then_repair_shows_refuses_at_work_and_settl
 
     member = Consumer({"bootstrap.servers": settings.kafka.bootstrap, "group.id": PLAYBACK.name, "log_level": 0})
     member.subscribe([PLAYBACK_REPORTED.name])
-    assert wait_until(lambda: member.poll(0.2) is not None or active_members(config(settings, PLAYBACK)) > 0, 30)
+    assert wait_until(lambda: member.poll(0.2) is not None or Logs(config(settings, PLAYBACK)).members() > 0, 30)
     assert main(["agents", "repair", "--settle"]) == 78
     assert "Stop all workers" in capsys.readouterr().err
     member.close()

@@ -14,6 +14,7 @@ from aiokafka.protocol.types import Int32
 from streams.engine import Crash, Refused, repair
 from streams.engine.findings import Findings, Hanging, Pending
 from streams.engine.hanging import OFFSETS_TOPIC, offsets_partition
+from streams.engine.logs import Logs
 from streams.engine.protocol import Exactly, describe_producers, write_markers
 from streams.engine.repair import TRANSACTIONS_TOPIC, _find
 from streams.engine.topics import Needed
@@ -153,7 +154,8 @@ class FakeCluster:
         self.killed_after = len(hanging) + 1
         self.ignores_markers = False
         monkeypatch.setattr(repair, "find_hanging", lambda *_: Findings(tuple(self.hanging)))
-        monkeypatch.setattr(repair, "active_members", lambda _: self.members)
+        monkeypatch.setattr(Logs, "__init__", lambda *_: None)
+        monkeypatch.setattr(Logs, "members", lambda _: self.members)
         monkeypatch.setattr(repair, "converse", lambda _, talk: asyncio.run(talk(self)))
 
     async def decide(self, item: Open, *, committed: bool) -> None:

@@ -13,7 +13,8 @@ from random import Random
 from typing import Any
 
 from streams.engine import EXIT_CRASH, EXIT_REFUSED, EXIT_RESTART, EngineConfig
-from streams.engine.repair import active_members, settle_hanging
+from streams.engine.logs import Logs
+from streams.engine.repair import settle_hanging
 from streams.engine.topics import Needed
 from streams.local.guard import Guard
 from tests.integration.engine.cluster import Cluster
@@ -279,7 +280,7 @@ class Field:
         needed = Needed((topics.a, topics.b), tuple(topics.changelogs.values()), (topics.out, topics.dead))
 
         def empty() -> bool:
-            return active_members(config) == 0
+            return Logs(config).members() == 0
 
         self.wait("killed members have left the group", empty, 60)
         settled = settle_hanging(config, needed)

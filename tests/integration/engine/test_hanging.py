@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka import Message
 
 from streams.engine import EXIT_REFUSED, EngineConfig, Refused, SourcePosition
-from streams.engine.repair import active_members, find_hanging, main, settle_hanging
+from streams.engine.logs import Logs
+from streams.engine.repair import find_hanging, main, settle_hanging
 from streams.engine.topics import Needed
 from streams.engine.verdict import Abort, verb
 from streams.local import KafkaCluster
@@ -165,7 +166,7 @@ def test_given_a_transaction_at_work_then_it_is_no_hanging_one_and_members_forbi
 
     # One that commits at this moment is pending as well; the one that stands before its commit stays.
     cluster.wait("only the open transaction is left", lambda: states() == {"Ongoing"})
-    assert active_members(settings(cluster)) > 0
+    assert Logs(settings(cluster)).members() > 0
     with pytest.raises(Refused, match="Stop all workers"):
         settle_hanging(settings(cluster), needed(cluster))
     cluster.kill(0)
@@ -173,7 +174,7 @@ def test_given_a_transaction_at_work_then_it_is_no_hanging_one_and_members_forbi
 
 def test_given_a_group_that_never_was_then_nothing_hangs_and_nobody_is_asked_to_stop(broker: KafkaCluster) -> None:
     config = EngineConfig(bootstrap=broker.bootstrap, group=unique("nobody"), state_dir=Path())
-    assert active_members(config) == 0
+    assert Logs(config).members() == 0
     assert settle_hanging(config, Needed((), (), ())).hanging == ()
     with pytest.raises(Refused, match="missing topic"):
         find_hanging(config, Needed((), (), ("not-there",)))

@@ -133,6 +133,8 @@ def goes_on(lab: Lab, begins: int) -> None:
         ["output"],
         ["changelog"],
         ["offsets"],
+        ["output", "changelog"],
+        ["output", "offsets"],
         ["changelog", "offsets"],
     ],
     ids="-".join,
