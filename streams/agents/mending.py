@@ -1,4 +1,4 @@
-"""What an operator does about transactions that broker crashes left open: look at every agent, abort in safe order."""
+"""What an operator does about transactions that broker crashes left open: look at every agent, settle by evidence."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from streams.agents.agent import Agent
 from streams.agents.app import chosen, config
 from streams.engine import Crash, Refused
 from streams.engine.batch import TableSpec
+from streams.engine.findings import Findings
 from streams.engine.group import with_positions
-from streams.engine.repair import Findings, abort_hanging, find_hanging
+from streams.engine.repair import find_hanging, settle_hanging
 from streams.engine.topics import Needed
 from streams.runtime.errors import ConfigurationError, Unavailable
 from streams.runtime.settings import Settings
 
 
-def repair(settings: Settings, names: Iterable[str] = (), *, abort: bool = False) -> dict[str, Findings]:
-    """Look at these agents, all when there are none; ``abort`` also aborts what hangs. Findings by agent.
+def repair(settings: Settings, names: Iterable[str] = (), *, settle: bool = False) -> dict[str, Findings]:
+    """Look at these agents, all when there are none; ``settle`` also commits and aborts what hangs. Findings by agent.
 
     Raises ConfigurationError while an agent to be repaired is at work or its topics are missing, Unavailable when
     brokers do not answer; agents already repaired stay so, and it may be called again.
@@ -25,7 +26,7 @@ def repair(settings: Settings, names: Iterable[str] = (), *, abort: bool = False
     found: dict[str, Findings] = {}
     for agent in chosen(names):
         try:
-            found[agent.name] = (abort_hanging if abort else find_hanging)(config(settings, agent), topics(agent))
+            found[agent.name] = (settle_hanging if settle else find_hanging)(config(settings, agent), topics(agent))
         except Refused as error:
             raise ConfigurationError(f"{agent.name}: {error}") from error
         except Crash as error:

@@ -124,32 +124,33 @@ def table(
 
 
 @app.command(
-    epilog="Examples:  playhead agents repair  ·  playhead agents repair --abort  ·  "
+    epilog="Examples:  playhead agents repair  ·  playhead agents repair --settle  ·  "
     "playhead agents repair playback --json"
 )
 def repair(
     names: list[str] = typer.Argument(None, metavar="NAME", help="Agents to look at; all by default."),
-    abort: bool = typer.Option(False, "--abort", help="Abort what hangs. Without it nothing is changed."),
+    settle: bool = typer.Option(False, "--settle", help="Commit and abort what hangs. Without it nothing is changed."),
     as_json: Json = False,
 ) -> None:
-    """Find transactions that nobody will decide any more, and abort them with --abort.
+    """Find transactions that nobody will decide any more, and settle them with --settle.
 
     Broker crashes can leave them; agents then refuse to start, and readers stand still before them. Looked at are
-    an agent's outputs, dead letters and changelogs and its group's offsets, and they are aborted in this order.
-    Stop the agents first: with --abort it is refused (exit code 78) while any is at work. Exit code 1 when
-    something hangs and was not aborted.
+    an agent's outputs, dead letters and changelogs and its group's offsets. What belongs to a transaction that is
+    committed elsewhere is committed, the rest is aborted and its records are read again; each line says why.
+    Stop the agents first: with --settle it is refused (exit code 78) while any is at work. Exit code 1 when
+    something hangs and was not settled.
     """
     from streams.agents.mending import repair as look
     from streams.runtime.settings import Settings
 
-    found = look(Settings.load(), names or [], abort=abort)
+    found = look(Settings.load(), names or [], settle=settle)
     if as_json:
-        emit_json({"aborted": abort, "agents": {name: report.as_json() for name, report in found.items()}})
+        emit_json({"settled": settle, "agents": {name: report.as_json() for name, report in found.items()}})
     else:
         for name, report in found.items():
-            for line in report.lines(aborted=abort):
+            for line in report.lines(settled=settle):
                 typer.echo(f"{name}: {line}")
-    finish([] if abort else [item for report in found.values() for item in report.hanging])
+    finish([item for report in found.values() for item in (report.left if settle else report.hanging)])
 
 
 def _list_tables(as_json: bool) -> None:

@@ -48,6 +48,11 @@ def changelog_name(group: str, table: str) -> str:
     return f"{group}-{table}-changelog"
 
 
+def table_of(group: str, changelog: str) -> str:
+    """Return the table of a changelog topic."""
+    return changelog.removeprefix(f"{group}-").removesuffix("-changelog")
+
+
 def source_key(topic: str) -> bytes:
     """Return the reserved key of a source topic."""
     return RESERVED + topic.encode("ascii")

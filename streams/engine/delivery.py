@@ -218,8 +218,8 @@ class Delivery:
 
     def _pending(self, unit: Unit) -> bool:
         batch = unit.inflight
-        if batch is None or unit.dead:
-            return False
+        if batch is None or unit.dead or unit.waiting_since is not None:
+            return False  # waits for what is out of its hands: its next owner looks at it as well
         return batch in self.commits or (batch.state is BatchState.STARTED and not self.ending)
 
     async def quiesce(self) -> None:

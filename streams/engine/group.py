@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from .batch import TableSpec
+from .batch import ANY_PARTITION, TableSpec
 from .changelog import POSITIONS
 from .config import EngineConfig
 from .errors import Crash, Hung, Refused
-from .hanging import OFFSETS_TOPIC, offsets_partition, wait_decided
+from .hanging import OFFSETS_TOPIC, offsets_place, wait_places_decided
 from .logs import Logs, TopicFacts
 from .restore import Restorer
 from .topics import Needed, check_topics, check_unchanged
@@ -113,9 +114,12 @@ class Group:
         sources = {topic: self._facts[topic].topic_id for topic in self.needed.sources}
         share = self.config.cache_bytes // max(1, len(assigned))
         return {
-            p: Unit(self.config, p, sources, self._partitions, self.tables, metadata, self._make_producer, share)
+            p: Unit(
+                self.config, p, sources, self._partitions, self.tables, metadata,
+                self.wait_written_decided, self._make_producer, share,
+            )
             for p in assigned
-        }
+        }  # fmt: skip
 
     def fence(self, units: Mapping[int, Unit]) -> None:
         """Take all transactional ids, after this worker's older units of the same numbers are closed."""
@@ -130,15 +134,36 @@ class Group:
         Brokers do not tell offsets that a transaction is about to change. Raises Refused when it hangs.
         """
         assert self._logs is not None
-        logs, facts = self._logs, self._logs.describe([OFFSETS_TOPIC])
-        if OFFSETS_TOPIC in facts:
-            wait_decided(
-                [(OFFSETS_TOPIC, offsets_partition(self.config.group, facts[OFFSETS_TOPIC].partitions))],
-                lambda partitions: logs.ranges(partitions, facts),
-                self.config.hanging_timeout,
-                given_up=lambda: False,
-                repair=self.config.repair_command,
-            )
+        facts = self._logs.describe([OFFSETS_TOPIC])
+        wait_places_decided(self.config, self._logs, facts, self._offsets(facts), given_up=lambda: False)
+
+    def wait_written_decided(
+        self, partition: int, outputs: AbstractSet[tuple[str, int]], given_up: Callable[[], bool]
+    ) -> None:
+        """Return when what the unit of ``partition`` wrote is decided: in ``outputs``, in its own partition of the
+        declared ones, in its changelogs and among the group's offsets.
+
+        ANY_PARTITION in ``outputs``: the producer chose. Raises Refused when something hangs, Closed when told to give
+        up, Crash when brokers do not answer. Callable from any thread.
+        """
+        assert self._logs is not None
+        logs = self._logs
+        facts = self._facts | logs.describe(topic for topic, _ in outputs)
+        try:
+            facts |= logs.describe([OFFSETS_TOPIC])
+        except Refused as error:
+            log.warning("the group's offsets cannot be looked at, outputs and changelogs are: %s", error)
+        written = {(topic, partition) for topic in (*self.needed.changelogs, *self.needed.outputs)}
+        for topic, chosen in outputs:
+            if topic in facts:  # otherwise it was deleted, and there is nothing to be decided
+                written |= {(topic, p) for p in range(facts[topic].partitions) if chosen in (p, ANY_PARTITION)}
+        wait_places_decided(self.config, logs, facts, written | self._offsets(facts), given_up)
+
+    def _offsets(self, facts: Mapping[str, TopicFacts]) -> set[tuple[str, int]]:
+        """Where the group's offsets are, nowhere as long as the cluster has kept none."""
+        if OFFSETS_TOPIC not in facts:
+            return set()
+        return {offsets_place(self.config.group, facts[OFFSETS_TOPIC].partitions)}
 
     def restore(self, units: Mapping[int, Unit], on_restored: Callable[[Unit], None]) -> None:
         """Bring local state up to date; see :class:`Restorer`."""

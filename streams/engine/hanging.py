@@ -2,9 +2,16 @@
 
 Taking the transactional id aborts everything its coordinator knows to be open. If the last stable
 offset of a partition still stays behind its end, records of a transaction lie there that nobody will
-decide any more (a restarted coordinator skips the markers of partitions that have no leader at that moment,
-see tests/faults/orphans), and the commit marker of a later transaction of the same producer could commit
-them. Readers drop the repetition by source position; the guard stops the worker before it adds to it.
+decide any more: a coordinator that comes back after a restart skips the markers of partitions that have no leader at
+that moment, and completes the transaction (tests/faults/orphans). They may be part of a transaction that is committed
+everywhere else. The marker of the same producer's next transaction decides them with its own records: a commit
+repeats what was aborted, which readers drop by source position; an abort silently loses what was committed. So the
+guard stands before a unit's first transaction, and after each that took so long that its coordinator may have been
+restarted in it (:mod:`.unit`).
+
+What it cannot see: a commit is answered when it is decided, a few ms before its markers are written. If the
+coordinator dies between the two, the next transaction of the unit is the one that takes long. Its commit mends the
+hanging part, its abort would lose it.
 """
 
 from __future__ import annotations
@@ -12,7 +19,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 
+from .config import EngineConfig
 from .errors import Closed, Refused
+from .logs import Logs, TopicFacts
 from .resume import LogRange
 
 Ranges = Callable[[Iterable[tuple[str, int]]], Mapping[tuple[str, int], LogRange]]
@@ -32,6 +41,31 @@ def offsets_partition(group: str, partitions: int) -> int:
         code = (31 * code + int.from_bytes(units[index : index + 2], "big")) & 0xFFFFFFFF
     magnitude = min(code, 0x1_0000_0000 - code)
     return magnitude % partitions if magnitude != 0x8000_0000 else 0
+
+
+def offsets_place(group: str, partitions: int) -> tuple[str, int]:
+    """Return where a group's offsets are; ``partitions`` is the count of __consumer_offsets."""
+    return OFFSETS_TOPIC, offsets_partition(group, partitions)
+
+
+def wait_places_decided(
+    config: EngineConfig,
+    logs: Logs,
+    facts: Mapping[str, TopicFacts],
+    places: Iterable[tuple[str, int]],
+    given_up: Callable[[], bool],
+) -> None:
+    """``wait_decided`` for an app: brokers are asked, with its patience, and its repair command is named.
+
+    Raises Crash as well, when they do not answer.
+    """
+    wait_decided(
+        places,
+        lambda partitions: logs.ranges(partitions, facts),
+        config.hanging_timeout,
+        given_up,
+        config.repair_command,
+    )
 
 
 def wait_decided(
@@ -67,9 +101,9 @@ def wait_decided(
                 "hanging transaction: "
                 + ", ".join(f"{t}[{p}] is undecided from {stable[t, p]} (end {goal[t, p]})" for t, p in stuck)
                 + f", unchanged for {patience:g} s. Nobody will "
-                f"decide it any more. Stop all workers of this app, run `{repair}`, which shows what hangs and how to "
-                "abort it in the safe order, then start the workers again. Nothing is lost; readers must drop what "
-                "they have seen by the source-position header."
+                f"decide it any more. Stop all workers of this app, run `{repair}`, which shows what hangs, whether it "
+                "was committed and how to settle it, then start the workers again. Nothing is lost; readers must drop "
+                "what they have seen by the source-position header."
             )
         if waiting:
             if given_up():

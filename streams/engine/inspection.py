@@ -9,20 +9,20 @@ that is the truth, and takes as long as a restore.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
 from rocksdict import AccessType, Options, Rdict
 
 from .batch import TableSpec
 from .changelog import SourceMark, source_of
 from .config import EngineConfig
-from .errors import Crash, Refused
+from .errors import Refused
 from .logs import Logs
+from .reading import key_of, read
 from .restore import newest_marks
 from .resume import replay_start
 from .store import STATE_KEY, StoreState
@@ -124,7 +124,8 @@ def look_committed(
     start = replay_start(table.changelog, partition, None, found)
     rows: dict[bytes, bytes] = {}
     marks: dict[str, SourceMark] = {}
-    for record_key, value in _committed_records(config, table.changelog, partition, start, found.stable):
+    for record in read(config, table.changelog, partition, start, found.stable):
+        record_key, value = key_of(record), record.value()
         source = source_of(record_key)
         if source is not None:
             if value is not None:
@@ -156,39 +157,3 @@ def _open_beside(path: Path, own_log: Path) -> Any:
             if attempt == _OPEN_ATTEMPTS:
                 raise Refused(f"{path} cannot be read: {error}") from error
     raise AssertionError
-
-
-def _committed_records(
-    config: EngineConfig, topic: str, partition: int, start: int, end: int
-) -> Iterable[tuple[bytes, bytes | None]]:
-    """Yield the committed records of ``[start, end)``."""
-    if start >= end:
-        return
-    consumer = Consumer(config.restore_consumer())
-    try:
-        consumer.assign([TopicPartition(topic, partition, start)])
-        silent = 0.0
-        while True:
-            messages = consumer.consume(5000, 1.0)
-            silent = 0.0 if messages else silent + 1.0
-            if silent > config.operation_timeout:
-                raise Crash(f"{topic}[{partition}]: nothing read for {silent:g} s")
-            for message in messages:
-                error, offset = message.error(), message.offset()
-                if error is not None:
-                    if error.code() == KafkaError._PARTITION_EOF:
-                        return
-                    if error.retriable() or error.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT):
-                        continue
-                    raise Crash(f"{topic}[{partition}]: {error}")
-                assert offset is not None
-                if offset >= end:
-                    return
-                key = message.key()
-                if key is None:
-                    raise Crash(f"{topic}[{partition}]@{offset}: no key: somebody else writes to this topic")
-                yield key, message.value()
-                if offset == end - 1:
-                    return
-    finally:
-        consumer.close()

@@ -9,7 +9,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupState,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
 from .config import EngineConfig
@@ -89,6 +97,48 @@ class Logs:
         stables = self._offsets(wanted, _LATEST, IsolationLevel.READ_COMMITTED)
         return {key: LogRange(facts[key[0]].topic_id, starts[key], ends[key], stables[key]) for key in wanted}
 
+    def since(self, partitions: Iterable[tuple[str, int]], timestamp: int) -> dict[tuple[str, int], int | None]:
+        """Return the offset of each partition's first record at or after ``timestamp`` (ms), ``None`` without any."""
+        wanted = sorted(set(partitions))
+        spec: OffsetSpec = OffsetSpec.for_timestamp(max(0, timestamp))
+        found = self._offsets(wanted, spec, IsolationLevel.READ_UNCOMMITTED) if wanted else {}
+        return {key: offset if offset >= 0 else None for key, offset in found.items()}
+
+    def members(self) -> int:
+        """How many members the group has, joining ones included. Raises Crash when its coordinator does not answer."""
+        group = self._config.group
+
+        def ask() -> int:
+            found = self._admin.describe_consumer_groups([group], request_timeout=REQUEST_TIMEOUT)[group].result()
+            if found.state in (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD):
+                return 0
+            return max(1, len(found.members))
+
+        return self._patiently(f"describe group {group}", ask)
+
+    def committed(self, sources: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int | None]:
+        """Return the group's offsets, those before a transaction that is undecided; ``None`` for one it has not.
+
+        By a consumer that never joins: the admin client was seen to crash the interpreter over this question while a
+        new broker's coordinator was being made.
+        """
+        wanted = [TopicPartition(*source) for source in sorted(set(sources))]
+        if not wanted:
+            return {}
+        consumer = Consumer(self._config.restore_consumer() | {"isolation.level": "read_uncommitted"}, logger=log)
+
+        def ask() -> dict[tuple[str, int], int | None]:
+            found = consumer.committed(wanted, REQUEST_TIMEOUT)
+            for place in found:
+                if place.error is not None:
+                    raise KafkaException(place.error)
+            return {(place.topic, place.partition): place.offset if place.offset >= 0 else None for place in found}
+
+        try:
+            return self._patiently(f"committed offsets of {self._config.group}", ask)
+        finally:
+            consumer.close()
+
     def _offsets(
         self, partitions: list[tuple[str, int]], spec: OffsetSpec, isolation: IsolationLevel
     ) -> dict[tuple[str, int], int]:
@@ -105,7 +155,7 @@ class Logs:
     def _patiently(self, what: str, ask: Callable[[], T]) -> T:
         """Ask again while brokers are moving. Raises Crash when the operation timeout is over."""
         deadline = time.monotonic() + self._config.operation_timeout
-        while True:
+        while True:  # a coordinator that has just come up, or is about to move, says that it is none
             try:
                 return ask()
             except (KafkaException, TimeoutError) as error:

@@ -17,9 +17,10 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from .changelog import SourceMark, source_of
 from .config import EngineConfig
 from .errors import Closed, Crash
-from .hanging import wait_decided
+from .hanging import wait_places_decided
 from .logs import Logs, TopicFacts
 from .progress import RestoreProgress
+from .reading import PASSING, key_of
 from .resume import LogRange, check_changelogs, rebuild_reason, replay_start, resume_offset
 from .store import Position, Rows, StoreState
 from .topics import Needed, check_unchanged
@@ -96,12 +97,12 @@ class Restorer:
         self._progress.end()
 
     def _wait_decided(self, units: list[Unit]) -> None:
-        wait_decided(
+        wait_places_decided(
+            self._config,
+            self._logs,
+            self._facts,
             [(t, u.partition) for u in units for t in (*self._needed.changelogs, *self._needed.outputs)],
-            lambda partitions: self._logs.ranges(partitions, self._facts),
-            self._config.hanging_timeout,
             given_up=lambda: all(unit.dead for unit in units),
-            repair=self._config.repair_command,
         )
 
     def _open(self, unit: Unit, ranges: Ranges) -> list[Replay]:
@@ -168,7 +169,7 @@ class Restorer:
                     replay.waiting.append(message)
                 elif offset is not None:
                     ended[topic, partition] = offset
-            elif not error.retriable() and error.code() not in _PASSING:
+            elif not error.retriable() and error.code() not in PASSING:
                 raise Crash(f"reading changelog {topic}[{partition}]: {error}")
         return ended
 
@@ -234,21 +235,12 @@ class Restorer:
         self._on_restored(unit)
 
 
-#: Told by librdkafka while it finds its brokers again; it goes on by itself.
-_PASSING = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT)
-
-
 def split_records(prefix: bytes, records: Iterable[Message]) -> tuple[Rows, dict[str, SourceMark]]:
     """Tell rows of a table from source marks. Raises Crash on a record that is neither."""
     rows: list[tuple[bytes, bytes | None]] = []
     marks: dict[str, SourceMark] = {}
     for record in records:
-        key, value = record.key(), record.value()
-        if key is None:
-            raise Crash(
-                f"{record.topic()}[{record.partition()}]@{record.offset()}: a changelog record "
-                "without a key: somebody else writes to this topic"
-            )
+        key, value = key_of(record), record.value()
         topic = source_of(key)
         if topic is None:
             rows.append((prefix + key, value))

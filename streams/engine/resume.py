@@ -66,17 +66,24 @@ def check_changelogs(
 ) -> None:
     """Raise Refused when a table's changelog is another topic than the one its rows went to.
 
-    ``changelogs``: table -> topic id now. A table that is new, or gone, is fine; ``trust`` takes what is there.
+    ``changelogs``: table -> topic id now; ``marks``: the newest of each source. Refused is a table that marks name and
+    none of them with the topic of now: only a trusted start can have led to a commit with that id, and since then the
+    rows go to it. The others are of sources that were idle since, however long ago they committed. A table that is
+    new, or gone, is fine; ``trust`` takes what is there.
     """
+    named: dict[str, list[str]] = {}
     for mark in marks:
         for table, topic_id in mark.changelogs:
-            now = changelogs.get(table, topic_id)
-            if now != topic_id and not trust:
-                raise Refused(
-                    f"table {table!r}[{partition}]: its changelog was recreated: the rows went to topic id {topic_id}, "
-                    f"the topic is now {now}, so they are gone. Restore the topic, or process the sources again under "
-                    "a new group. To go on with what the topic holds now, start once with trust_group_offsets."
-                )
+            named.setdefault(table, []).append(topic_id)
+    for table, ids in sorted(named.items()):
+        now = changelogs.get(table)
+        if now is not None and now not in ids and not trust:
+            raise Refused(
+                f"table {table!r}[{partition}]: its changelog was recreated: the rows went to topic id "
+                f"{' and '.join(sorted(set(ids)))}, the topic is now {now}, so they are gone. Restore the topic, or "
+                "process the sources again under a new group. To go on with what the topic holds now, start once with "
+                "trust_group_offsets."
+            )
 
 
 def resume_offset(

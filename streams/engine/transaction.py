@@ -26,6 +26,7 @@ T = TypeVar("T")
 ATTEMPT = 10.0
 
 Change = tuple[bytes, bytes | None]
+Header = tuple[str, bytes]
 #: confluent_kafka's ConsumerGroupMetadata: opaque, proves the generation to the broker.
 GroupMetadata = Any
 
@@ -95,10 +96,13 @@ class Transactions:
         changes: Mapping[str, Sequence[Change]],
         source: TopicPartition,
         group: GroupMetadata,
+        last: Header | None = None,
     ) -> dict[str, int]:
         """Produce and commit everything in one transaction.
 
-        ``changes`` are the changelog records per changelog topic, ``source`` holds the next offset.
+        ``changes`` are the changelog records per changelog topic, ``source`` holds the next offset. ``last`` is the
+        header of its last record's position: it goes with the last record of each changelog, so that any part of a
+        transaction that hangs says itself which one it is of.
         Returns per changelog the offset after its last record. Raises Aborted when nothing of it
         happened and it may be tried again, Crash when the worker must end.
         """
@@ -109,7 +113,7 @@ class Transactions:
             self._call(self._producer.begin_transaction, what="begin_transaction")
             self._produce_all(outputs)
             for topic, records in changes.items():
-                self._produce_changes(topic, records, ends, errors)
+                self._produce_changes(topic, records, last, ends, errors)
             failpoint("produced")
             self._call(self._producer.send_offsets_to_transaction, [source], group, ATTEMPT, what="send_offsets")
             self._flush()
@@ -151,7 +155,12 @@ class Transactions:
         raise self._sorted(error, f"produce to {arguments[0]}", refused_locally=True) from error
 
     def _produce_changes(
-        self, topic: str, records: Sequence[Change], ends: dict[str, int], errors: list[KafkaError]
+        self,
+        topic: str,
+        records: Sequence[Change],
+        last: Header | None,
+        ends: dict[str, int],
+        errors: list[KafkaError],
     ) -> None:
         def delivered(error: KafkaError | None, message: Message) -> None:
             offset = message.offset()
@@ -162,7 +171,8 @@ class Transactions:
 
         partition = self._partition
         self._produce_all((topic, value, key, partition) for key, value in records[:-1])
-        self._produce_all((topic, value, key, partition, delivered) for key, value in records[-1:])
+        headers = [] if last is None else [last]
+        self._produce_all((topic, value, key, partition, delivered, None, 0, headers) for key, value in records[-1:])
 
     def _flush(self) -> None:
         deadline = time.monotonic() + self._config.operation_timeout

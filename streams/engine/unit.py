@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from confluent_kafka import TopicPartition
@@ -18,11 +19,19 @@ from .batch import Batch, TableSpec
 from .buffer import Buffer
 from .changelog import SourceMark, source_key
 from .config import EngineConfig
-from .errors import Closed, Crash
+from .errors import Aborted, Closed, Crash
 from .store import Position, Store, StoreState
 from .transaction import Change, GroupMetadata, ProducerFactory, Transactions, kafka_producer
 
 log = logging.getLogger(__name__)
+
+#: A transaction that took so long (s) may have met a restart of its coordinator: no broker is back and no other has
+#: taken over with its state loaded in less.
+SLOW_TRANSACTION = 2.0
+
+#: Returns when everything in the given partitions of outputs, and in what the unit of this number always writes, is
+#: decided; a partition of -1 stands for all. Raises Refused when something hangs, Closed when told to give up.
+WaitDecided = Callable[[int, AbstractSet[tuple[str, int]], Callable[[], bool]], None]
 
 
 class Unit:
@@ -40,6 +49,7 @@ class Unit:
         partitions: int,
         tables: Sequence[TableSpec],
         group: GroupMetadata,
+        wait_decided: WaitDecided,
         make_producer: ProducerFactory = kafka_producer,
         cache_bytes: int | None = None,
     ) -> None:
@@ -70,6 +80,9 @@ class Unit:
         self._config = config
         self._partitions = partitions
         self._group = group
+        self._wait_decided = wait_decided
+        #: Since when it waits for a transaction that is over at its coordinator to be decided everywhere.
+        self.waiting_since: float | None = None
         self._make_producer = make_producer
         self._cache_bytes = config.cache_bytes if cache_bytes is None else cache_bytes
         self._store: Store | None = None
@@ -112,6 +125,12 @@ class Unit:
         Outputs, changelog and source offset in one transaction, then rows and position together in the
         local store. Raises Closed when the unit was given away before, Aborted when it may be
         delivered again, anything else ends the worker.
+
+        After a slow transaction, see SLOW_TRANSACTION, nothing more is written before all of it is decided, by the
+        calling thread and under the lock: a unit that is given away meanwhile ends the wait. Only then follows the
+        local store. If something hangs, Refused ends the worker, and it may be that all of it hangs and is aborted in
+        the end: rows that were written before would then be ahead of the changelog. If it is committed instead, they
+        are replayed from there.
         """
         began = time.monotonic()
         failpoint = self._config.failpoint
@@ -123,13 +142,20 @@ class Unit:
                 raise Crash(f"unit {self.partition}: commit before restore")
             changelogs = tuple(sorted(self.changelog_ids(state).items()))
             mark = SourceMark(batch.topic_id, batch.next_offset, self._partitions, changelogs)
-            ends = self._transactions.commit(
-                batch.raw_outputs(),
-                self._changes(batch, mark),
-                TopicPartition(batch.topic, self.partition, batch.next_offset),
-                self._group,
-            )
+            started = time.monotonic()
+            try:
+                ends = self._transactions.commit(
+                    batch.raw_outputs(),
+                    self._changes(batch, mark),
+                    TopicPartition(batch.topic, self.partition, batch.next_offset),
+                    self._group,
+                    batch.position(batch.records[-1], 0).header(),
+                )
+            except Aborted:
+                self._decided(batch, time.monotonic() - started)
+                raise
             failpoint("committed")
+            self._decided(batch, time.monotonic() - started)
             persisted = self.store.commit(
                 {overlay.prefix: overlay.writes for overlay in batch.overlays.values() if overlay.writes},
                 StoreState(
@@ -145,9 +171,23 @@ class Unit:
                 failpoint("persisted")
         return time.monotonic() - began
 
+    def _decided(self, batch: Batch, took: float) -> None:
+        """Return when the transaction of ``batch``, which took so many seconds, is certainly decided everywhere."""
+        if took < SLOW_TRANSACTION:
+            return
+        log.warning("unit %s: a transaction took %.1f s: waiting until all of it is decided", self.partition, took)
+        outputs = {(topic, partition) for topic, _, _, partition, *_ in batch.outputs}
+        self.waiting_since = time.monotonic()
+        try:
+            self._wait_decided(self.partition, outputs, lambda: self.dead)
+        finally:
+            self.waiting_since = None
+
     @property
     def step(self) -> str:
         """For people: what a running commit is doing."""
+        if self.waiting_since is not None:
+            return "waiting until all of the transaction is decided"
         transactions = self._transactions
         return transactions.step if transactions is not None else "closed"
 

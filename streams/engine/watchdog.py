@@ -61,9 +61,15 @@ class Watchdog:
         commits = self._commits()
         for unit in self._units():
             batch = unit.inflight
+            if batch is None:
+                continue
             # One of a unit that was given away harms nobody: who is given that number again waits for its end.
-            if batch is not None and now - commits.get(batch, now) > config.commit_timeout:
-                return Hung(f"{batch.at}: a commit does not return in {config.commit_timeout:g} s: {unit.step}")
+            since, within = commits.get(batch, now), config.commit_timeout
+            if (waits := unit.waiting_since) is not None:
+                # The transaction is over. What hangs of it is to be refused, which takes the hanging timeout.
+                since, within = waits, config.hanging_timeout + 2 * config.operation_timeout
+            if now - since > within:
+                return Hung(f"{batch.at}: a commit does not return in {within:g} s: {unit.step}")
         beat = self._poll_beat()
         limit = 3 * config.operation_timeout + config.quiesce_timeout + 10
         if beat is not None and now - beat > limit:

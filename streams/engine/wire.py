@@ -1,4 +1,4 @@
-"""What a cluster says of open transactions, and how to abort one whose coordinator will not.
+"""What a cluster says of open transactions, and how to decide one whose coordinator will not.
 
 The messages of protocol.py over aiokafka's connections (Faust's own client, installed with it).
 """
@@ -109,22 +109,23 @@ class Wire:
                 found.append(Known(name, producer_id, epoch, state, partitions))
         return found
 
-    async def abort(self, item: Open) -> None:
-        """Write the abort marker of an open transaction into its partition.
+    async def decide(self, item: Open, *, committed: bool) -> None:
+        """Write the marker of an open transaction into its partition.
 
-        What Admin.abortTransaction does. The broker refuses it when the producer or its coordinator have gone on.
+        What a coordinator does, and Admin.abortTransaction, which knows aborts only. The broker refuses it when the
+        producer or its coordinator have gone on.
         """
         metadata = await self._client.fetch_all_metadata()
         leader = self._leader(metadata, item.topic, item.partition)
         marker: tuple[Any, ...] = (
-            item.producer_id, item.producer_epoch, False, _grouped([(item.topic, item.partition)]),
+            item.producer_id, item.producer_epoch, committed, _grouped([(item.topic, item.partition)]),
             max(0, item.coordinator_epoch), {},
         )  # fmt: skip
         response = await self.ask(leader, write_markers([marker], {}))
         for _producer, topics, _tags in response.markers:
             for topic, answers, _t in topics:
                 for partition, code, _t2 in answers:
-                    _check(code, f"abort in {topic}[{partition}]")
+                    _check(code, f"{'commit' if committed else 'abort'} in {topic}[{partition}]")
 
     async def ask(self, node: int, message: Any) -> Any:
         """Send one message to one node; its response."""

@@ -13,7 +13,7 @@ from schemas.topics import PLAYBACK_DECIDED, PLAYBACK_REPORTED
 from streams.agents.app import AGENTS, config
 from streams.agents.mending import topics
 from streams.cli.app import main
-from streams.engine.repair import active_members
+from streams.engine.logs import Logs
 from streams.local import KafkaCluster
 from streams.local.processes import wait_until
 from streams.runtime.settings import Settings
@@ -47,7 +47,7 @@ def _make_internal_topics(bootstrap: str) -> None:
     asker.close()
 
 
-def test_given_a_hanging_transaction_then_repair_shows_refuses_at_work_and_aborts_it(
+def test_given_a_hanging_transaction_then_repair_shows_refuses_at_work_and_settles_it(
     settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     capsys.readouterr()
@@ -55,18 +55,19 @@ def test_given_a_hanging_transaction_then_repair_shows_refuses_at_work_and_abort
     shown = capsys.readouterr().out
     assert f"playback: hangs: output {PLAYBACK_DECIDED.name}[3] from offset 0" in shown
     assert "(playback-3)" in shown
-    assert "--abort" in shown
+    assert "; abort: nothing decided shows it" in shown
+    assert "--settle" in shown
 
     member = Consumer({"bootstrap.servers": settings.kafka.bootstrap, "group.id": PLAYBACK.name, "log_level": 0})
     member.subscribe([PLAYBACK_REPORTED.name])
-    assert wait_until(lambda: member.poll(0.2) is not None or active_members(config(settings, PLAYBACK)) > 0, 30)
-    assert main(["agents", "repair", "--abort"]) == 78
+    assert wait_until(lambda: member.poll(0.2) is not None or Logs(config(settings, PLAYBACK)).members() > 0, 30)
+    assert main(["agents", "repair", "--settle"]) == 78
     assert "Stop all workers" in capsys.readouterr().err
     member.close()
 
-    assert main(["agents", "repair", "playback", "--abort", "--json"]) == 0
+    assert main(["agents", "repair", "playback", "--settle", "--json"]) == 0
     aborted = json.loads(capsys.readouterr().out)["agents"]["playback"]["hanging"]
-    assert [item["role"] for item in aborted] == ["output", "offsets"]
+    assert [(item["role"], item["verdict"]) for item in aborted] == [("output", "abort"), ("offsets", "abort")]
     assert main(["agents", "repair"]) == 0
     assert "playback: nothing hangs" in capsys.readouterr().out
 

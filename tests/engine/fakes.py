@@ -12,7 +12,7 @@ from streams.engine import EngineConfig, Output, SourcePosition
 from streams.engine.batch import Batch, TableSpec
 from streams.engine.rows import TableRows
 from streams.engine.store import Position, StoreState
-from streams.engine.unit import Unit
+from streams.engine.unit import Unit, WaitDecided
 
 GROUP = "g"
 TOPIC_ID = "id-of-source"
@@ -90,6 +90,8 @@ class FakeProducer:
         self.committed: list[tuple[str, bytes | None, bytes | None]] = []
         self.offsets: list[TopicPartition] = []
         self.errors: dict[str, list[BaseException]] = {}
+        #: Of the last record produced to each topic.
+        self.headers: dict[str, Any] = {}
         self._open: list[tuple[str, bytes | None, bytes | None]] = []
         self._sent: list[TopicPartition] = []
         self._end = 0
@@ -120,6 +122,7 @@ class FakeProducer:
         headers: Any = None,
     ) -> None:
         self._step(f"produce {topic}")
+        self.headers[topic] = headers
         self._open.append((topic, key, value))
         if callback is not None:
             self._reports.append((callback, Message(topic=topic, partition=partition, offset=self._end)))
@@ -158,9 +161,13 @@ class FakeProducer:
 TABLE = TableSpec.of(GROUP, "table")
 
 
-def restored_unit(settings: EngineConfig, producer: FakeProducer) -> Unit:
+def all_decided(*_: object) -> None:
+    """What a unit wrote is decided at once."""
+
+
+def restored_unit(settings: EngineConfig, producer: FakeProducer, wait_decided: WaitDecided = all_decided) -> Unit:
     """A fenced unit whose (empty) store is open and complete."""
-    unit = Unit(settings, 0, {"source": TOPIC_ID}, 1, [TABLE], "metadata", lambda *_: producer)
+    unit = Unit(settings, 0, {"source": TOPIC_ID}, 1, [TABLE], "metadata", wait_decided, lambda *_: producer)
     unit.fence()
     store = unit.open_store()
     if store.state is None:

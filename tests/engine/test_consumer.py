@@ -17,9 +17,11 @@ from streams.engine import consumer as consumer_module
 from streams.engine.backpressure import should_pause
 from streams.engine.buffer import Buffer
 from streams.engine.consumer import Poller
-from streams.engine.errors import Disagreement
+from streams.engine.errors import Closed, Disagreement
 from streams.engine.group import Group
+from streams.engine.hanging import OFFSETS_TOPIC, offsets_partition
 from streams.engine.logs import Logs, TopicFacts
+from streams.engine.resume import LogRange
 from streams.engine.unit import Unit
 from streams.local.processes import wait_until
 
@@ -68,14 +70,24 @@ class FakeLogs:
     def __init__(self, partitions: int) -> None:
         self.partitions = partitions
         self.failure: Crash | None = None
+        self.forbidden = ""
+        self.looked: set[tuple[str, int]] = set()
+        self.hanging: set[tuple[str, int]] = set()
 
     def describe(self, topics: Any) -> dict[str, TopicFacts]:
         if self.failure is not None:
             raise self.failure
+        topics = list(topics)
+        if self.forbidden in topics:
+            raise Refused("describe topics: denied")
         return {name: TopicFacts(f"id-{name}", self.partitions) for name in topics}
 
     def settings(self, topics: Any) -> dict[str, dict[str, str]]:
         return {}
+
+    def ranges(self, partitions: Any, facts: Any) -> dict[tuple[str, int], LogRange]:
+        self.looked = set(partitions)
+        return {place: LogRange(facts[place[0]].topic_id, 0, 9, 9 - (place in self.hanging)) for place in partitions}
 
 
 class FakeHost:
@@ -426,3 +438,29 @@ def test_given_a_stuck_buffer_then_units_below_their_share_go_on_and_together_th
     assert should_pause(63, paused=True, units=4, limit=1000, stuck=True)
     assert not should_pause(62, paused=True, units=4, limit=1000, stuck=True)
     assert should_pause(1, paused=False, units=40, limit=10, stuck=True)
+
+
+def test_given_a_slow_transaction_then_what_the_unit_wrote_is_looked_at_and_refused_when_it_hangs(
+    tmp_path: Path,
+) -> None:
+    settings, logs = config(tmp_path, transaction_timeout=0.01, hanging_timeout=0.02), FakeLogs(2)
+    with ThreadPoolExecutor(1) as pool:
+        group = Group(
+            settings, ["a"], [TABLE], ["out"], pool, lambda *_: FakeProducer(), lambda _: cast(Logs, logs)
+        )  # fmt: skip
+        group.check()
+        chosen, anywhere = ("dead", 0), ("spread", -1)
+        group.wait_written_decided(1, {chosen, anywhere}, lambda: False)
+        offsets = (OFFSETS_TOPIC, offsets_partition(settings.group, 2))
+        assert logs.looked == {("out", 1), (TABLE.changelog, 1), offsets, chosen, ("spread", 0), ("spread", 1)}
+        for place in (("out", 1), offsets, ("spread", 0)):
+            logs.hanging = {place}
+            with pytest.raises(Refused, match="hanging transaction"):
+                group.wait_written_decided(1, {chosen, anywhere}, lambda: False)
+        with pytest.raises(Closed):
+            group.wait_written_decided(1, {anywhere}, lambda: True)
+        # A worker need not have rights on brokers' own topics.
+        logs.forbidden = OFFSETS_TOPIC
+        with pytest.raises(Refused, match=r"spread\[0\]"):
+            group.wait_written_decided(1, {anywhere}, lambda: False)
+        assert offsets not in logs.looked

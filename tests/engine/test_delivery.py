@@ -178,6 +178,19 @@ def test_given_quiesce_then_unstarted_batches_return_to_the_buffer_and_started_o
     run(test, config(tmp_path, max_batch=2, max_buffered=10))
 
 
+def test_given_a_commit_that_waits_for_others_to_decide_then_quiesce_gives_its_unit_away(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        bench.unit.buffer.add("source", [record(0)])
+        bench.delivery.wake()
+        batch = await bench.take()
+        bench.unit.waiting_since = 1.0
+        await asyncio.wait_for(bench.delivery.quiesce(), 10)
+        assert bench.unit.inflight is batch
+        bench.unit.waiting_since = None
+
+    run(test, config(tmp_path, quiesce_timeout=600.0))
+
+
 def test_pitfall_07_given_a_failed_worker_then_quiesce_does_not_wait_for_the_dead_agents_batch(tmp_path: Path) -> None:
     async def test(bench: Bench) -> None:
         bench.unit.buffer.add("source", [record(0)])

@@ -117,6 +117,22 @@ def test_pitfall_03_given_a_commit_beyond_its_timeout_then_restart_me(tmp_path: 
     unit.close(0)
 
 
+def test_given_a_commit_that_waits_for_what_may_hang_then_it_is_refused_before_the_watchdog_calls_it_hung(
+    tmp_path: Path,
+) -> None:
+    settings = config(tmp_path)
+    unit = restored_unit(settings, FakeProducer())
+    batch = unit.inflight = make_batch(settings, [record(0)])
+    batch.state = BatchState.FINISHED
+    unit.waiting_since = 28.0
+    dog = watchdog(tmp_path, commits=lambda: {batch: 0.0}, units=lambda: [unit])
+    assert dog.find(28.0 + settings.hanging_timeout + 2 * settings.operation_timeout - 1) is None
+    found = dog.find(28.0 + settings.hanging_timeout + 2 * settings.operation_timeout + 1)
+    assert isinstance(found, Hung)
+    assert "120 s: waiting until all of the transaction is decided" in str(found)
+    unit.close(0)
+
+
 def test_given_a_commit_of_a_unit_that_was_given_away_then_the_worker_goes_on(tmp_path: Path) -> None:
     batch = make_batch(config(tmp_path), [record(0)])
     assert watchdog(tmp_path, commits=lambda: {batch: 0.0}).find(31.0) is None

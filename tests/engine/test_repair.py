@@ -1,20 +1,24 @@
-"""Which open transactions hang, in what order they are aborted, and how brokers are asked; no services."""
+"""Which open transactions hang, in what order they are settled, and how brokers are asked; no services."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiokafka.protocol.types import Int32
 
-from streams.engine import Crash, Refused
+from streams.engine import Crash, Refused, repair
+from streams.engine.findings import Findings, Hanging, Pending
 from streams.engine.hanging import OFFSETS_TOPIC, offsets_partition
+from streams.engine.logs import Logs
 from streams.engine.protocol import Exactly, describe_producers, write_markers
-from streams.engine.repair import TRANSACTIONS_TOPIC, Findings, Hanging, Pending, _find
+from streams.engine.repair import TRANSACTIONS_TOPIC, _find
 from streams.engine.topics import Needed
+from streams.engine.verdict import Abort, Commit, Leave, Verdict, verb
 from streams.engine.wire import Known, Open, connection_settings
 
 from .fakes import config
@@ -54,7 +58,7 @@ def transaction(topic: str, partition: int = 0, producer: int = 7, start: int = 
 
 
 def test_given_nothing_open_then_nothing_hangs(tmp_path: Path) -> None:
-    assert find(tmp_path, FakeWire([])) == Findings((), ())
+    assert find(tmp_path, FakeWire([])) == Findings(())
 
 
 def test_given_no_coordinator_that_knows_the_producer_then_it_hangs_and_the_offsets_come_last(tmp_path: Path) -> None:
@@ -67,7 +71,6 @@ def test_given_no_coordinator_that_knows_the_producer_then_it_hangs_and_the_offs
         ("changelog", "log", 0),
         ("offsets", OFFSETS_TOPIC, offsets.partition),
     ]
-    assert [line.split("--topic ")[1].split()[0] for line in found.commands()] == ["out", "out", "log", OFFSETS_TOPIC]
 
 
 def test_given_a_transaction_of_its_coordinator_then_it_is_pending_and_others_of_its_producer_hang(
@@ -96,17 +99,135 @@ def test_given_a_topic_that_is_missing_then_it_is_refused(tmp_path: Path) -> Non
         find(tmp_path, FakeWire([]), Needed((), (), ("absent",)))
 
 
-def test_given_findings_then_the_words_say_what_hangs_and_what_to_do() -> None:
-    found = Findings((Hanging("output", transaction("out"), None),), (Pending(transaction("log"), "app-0", "Ongoing"),))
-    shown = found.lines(aborted=False)
-    assert shown[0] == "hangs: output out[0] from offset 5: producer 7 epoch 1 (no transactional id)"
-    assert "its coordinator ends it by itself" in shown[1]
-    assert "--start-offset 5" in shown[-2]
-    assert "Only outputs hang" in shown[-1]
-    done = found.lines(aborted=True)
-    assert done[0].startswith("aborted: output out[0]")
+def test_given_findings_then_the_words_say_what_hangs_what_is_proposed_and_why() -> None:
+    lost = Hanging("output", transaction("out"), None, Commit("the group's offset reaches 5"))
+    kept = Hanging("changelog", transaction("log"), "app-0", Abort("nothing shows it"))
+    odd = Hanging("output", transaction("out", 1), None, Leave("compare by hand"))
+    pending = Pending(transaction("log", 1), "app-1", "Ongoing")
+    found = Findings((lost, kept, odd), (pending,), (Hanging("output", transaction("dead"), "other-3"),))
+    shown = found.lines(settled=False)
+    assert shown[0] == (
+        "hangs: output out[0] from offset 5: producer 7 epoch 1 (no transactional id); "
+        "commit: the group's offset reaches 5"
+    )
+    assert shown[1].endswith("(app-0); abort: nothing shows it")
+    assert shown[2].endswith("leave: compare by hand")
+    assert "of another app: output dead[0]" in shown[3]
+    assert "its coordinator ends it by itself" in shown[4]
+    assert "--settle" in shown[5]
+    assert "can only abort" in shown[6]
+    assert shown[8].endswith("abort --topic log --partition 0 --start-offset 5")
+    assert len(shown) == 9
+    done = found.lines(settled=True)
+    assert done[0].startswith("committed: output out[0]")
+    assert done[1].startswith("aborted: changelog log[0]")
+    assert done[2].startswith("left: output out[1]")
     assert "Delete the local state" in done[-1]
-    assert Findings((), ()).lines(aborted=False) == ["nothing hangs"]
+    assert not any("Delete" in line for line in Findings((lost, odd)).lines(settled=True))
+    assert Findings(()).lines(settled=False) == ["nothing hangs"]
+    assert found.left == (odd,)
+
+
+def test_given_findings_then_machines_get_the_verdicts_too() -> None:
+    found = Findings((Hanging("output", transaction("out"), "app-0", Commit("it is visible")),))
+    assert found.as_json() == {
+        "hanging": [
+            {
+                "topic": "out", "partition": 0, "producer_id": 7, "producer_epoch": 1, "coordinator_epoch": 0,
+                "start_offset": 5, "last_timestamp": 0, "role": "output", "transactional_id": "app-0",
+                "verdict": "commit", "because": "it is visible",
+            }
+        ],
+        "foreign": [],
+        "pending": [],
+    }  # fmt: skip
+
+
+class FakeCluster:
+    """What hangs, with the verdict each part has at first; a commit of ``shows`` is evidence for the others."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *hanging: Hanging, shows: str = "") -> None:
+        self.hanging = list(hanging)
+        self.shows = shows
+        self.members = 0
+        self.written: list[tuple[str, bool]] = []
+        self.killed_after = len(hanging) + 1
+        self.ignores_markers = False
+        monkeypatch.setattr(repair, "find_hanging", lambda *_: Findings(tuple(self.hanging)))
+        monkeypatch.setattr(Logs, "__init__", lambda *_: None)
+        monkeypatch.setattr(Logs, "members", lambda _: self.members)
+        monkeypatch.setattr(repair, "converse", lambda _, talk: asyncio.run(talk(self)))
+
+    async def decide(self, item: Open, *, committed: bool) -> None:
+        if len(self.written) == self.killed_after:
+            raise KeyboardInterrupt
+        self.written.append((item.topic, committed))
+        if not self.ignores_markers:
+            self.hanging = [other for other in self.hanging if other.transaction != item]
+        if committed and item.topic == self.shows:
+            self.hanging = [replace(other, verdict=Commit("seen now")) for other in self.hanging]
+
+
+def hangs(topic: str, verdict: Verdict) -> Hanging:
+    return Hanging("output", transaction(topic), None, verdict)
+
+
+def settle(tmp_path: Path) -> list[tuple[str, str]]:
+    found = repair.settle_hanging(config(tmp_path), NEEDED)
+    return [(item.transaction.topic, verb(item.verdict)) for item in found.hanging]
+
+
+def test_given_parts_to_commit_and_to_abort_then_commits_come_first_and_what_they_show_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = [hangs("a", Abort("")), hangs("b", Commit("")), hangs("c", Leave("")), hangs("d", Commit(""))]
+    FakeCluster(monkeypatch, *parts)
+    assert settle(tmp_path) == [("b", "commit"), ("d", "commit"), ("a", "abort"), ("c", "leave")]
+    FakeCluster(monkeypatch, *parts, shows="d")
+    assert settle(tmp_path) == [("b", "commit"), ("d", "commit"), ("a", "commit"), ("c", "commit")]
+
+
+@pytest.mark.parametrize("killed_after", [0, 1, 2, 3])
+def test_given_a_repair_that_is_killed_anywhere_then_the_next_one_ends_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_after: int
+) -> None:
+    cluster = FakeCluster(
+        monkeypatch, hangs("a", Abort("")), hangs("b", Commit("")), hangs("c", Abort("")), hangs("d", Commit("")),
+        shows="d",
+    )  # fmt: skip
+    cluster.killed_after = killed_after
+    with pytest.raises(KeyboardInterrupt):
+        settle(tmp_path)
+    cluster.killed_after = 99
+    settle(tmp_path)
+    assert sorted(cluster.written) == [(topic, True) for topic in "abcd"]
+
+
+def test_given_a_transaction_that_its_coordinator_is_about_to_end_then_what_hangs_of_its_producer_waits_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = FakeCluster(monkeypatch, hangs("a", Leave("not over")))
+    looks = [
+        Findings(tuple(cluster.hanging), (Pending(transaction("log"), "app-0", "Ongoing"),)),
+        Findings((hangs("a", Commit("it is over")),), (Pending(transaction("log", producer=8), "app-1", "Ongoing"),)),
+        Findings(()),
+    ]
+    monkeypatch.setattr(repair, "find_hanging", lambda *_: looks.pop(0))
+    monkeypatch.setattr(repair, "PENDING_EVERY", 0.0)
+    assert settle(tmp_path) == [("a", "commit")]
+
+
+def test_given_workers_at_work_or_a_marker_without_effect_then_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = FakeCluster(monkeypatch, hangs("a", Commit("")))
+    cluster.members = 2
+    with pytest.raises(Refused, match="2 members"):
+        settle(tmp_path)
+    assert cluster.written == []
+    cluster.members, cluster.ignores_markers = 0, True
+    with pytest.raises(Crash, match="open still"):
+        settle(tmp_path)
 
 
 def test_given_security_settings_then_they_are_translated_and_an_unknown_one_is_refused() -> None:
@@ -132,10 +253,11 @@ def test_given_a_broker_too_old_then_the_message_is_refused_before_it_is_sent() 
         Exactly(message).prepare({})
 
 
-def test_given_an_abort_then_its_bytes_are_those_of_the_protocol() -> None:
-    message = write_markers([(7, 1, False, [("out", [3], {})], 0, {})], {})
+@pytest.mark.parametrize(("committed", "outcome"), [(False, b"\x00"), (True, b"\x01")])
+def test_given_a_marker_then_its_bytes_are_those_of_the_protocol(committed: bool, outcome: bytes) -> None:
+    message = write_markers([(7, 1, committed, [("out", [3], {})], 0, {})], {})
     expected = (
-        b"\x02" + (7).to_bytes(8, "big") + (1).to_bytes(2, "big") + b"\x00"  # one marker: producer, epoch, abort
+        b"\x02" + (7).to_bytes(8, "big") + (1).to_bytes(2, "big") + outcome  # one marker: producer, epoch, outcome
         + b"\x02" + b"\x04out" + b"\x02" + Int32.encode(3) + b"\x00"  # one topic, one partition
         + Int32.encode(0) + b"\x00" + b"\x00"  # coordinator epoch
     )  # fmt: skip

@@ -97,6 +97,17 @@ def test_given_a_table_whose_changelog_was_recreated_then_refused_also_without_a
     check_changelogs(3, marks, {"items": "i1", "progress": "p2"}, trust=True)
 
 
+def test_given_one_mark_that_names_the_changelog_of_now_then_older_ones_of_idle_sources_do_not_refuse_it() -> None:
+    idle = SourceMark("a", 40, 4, (("items", "i1"), ("progress", "p1")))
+    busy = SourceMark("b", 7, 4, (("items", "i2"), ("progress", "p1")))
+    for marks in ([idle, busy], [busy, idle]):
+        check_changelogs(3, marks, {"items": "i2", "progress": "p1"})
+        with pytest.raises(Refused, match=r"'items'.*i1 and i2.*i3"):
+            check_changelogs(3, marks, {"items": "i3", "progress": "p1"})
+        with pytest.raises(Refused, match="'progress'"):
+            check_changelogs(3, marks, {"items": "i2", "progress": "p2"})
+
+
 def test_given_tables_that_came_or_went_then_nothing_is_refused() -> None:
     marks = [SourceMark("id", 40, 4, (("items", "i1"),)), SourceMark("id", 3, 4)]
     check_changelogs(3, marks, {"progress": "p1"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from streams.engine import Crash
+from streams.engine import Crash, Refused, SourcePosition
 from streams.engine.batch import Batch
 from streams.engine.changelog import SourceMark, source_key
 from streams.engine.config import EngineConfig
@@ -136,6 +138,100 @@ def test_given_a_unit_that_was_given_away_then_its_batch_does_not_commit(tmp_pat
     with pytest.raises(Closed):
         unit.commit(batch)
     assert "begin" not in producer.log
+
+
+class Waits:
+    """Stands in for the group: records what a unit waits for, and answers with ``outcome``."""
+
+    def __init__(self, outcome: BaseException | None = None) -> None:
+        self.outcome = outcome
+        self.asked: list[tuple[int, set[tuple[str, int]]]] = []
+        self.seen: list[str] = []
+        self.unit: Unit | None = None
+
+    def __call__(self, partition: int, outputs: AbstractSet[tuple[str, int]], given_up: Callable[[], bool]) -> None:
+        self.asked.append((partition, set(outputs)))
+        unit = self.unit
+        assert unit is not None
+        assert not given_up()
+        assert unit.lock.locked()
+        self.seen = [unit.step, str(unit.store.table(TABLE.prefix).get(b"k"))]
+        if isinstance(self.outcome, Closed):
+            unit.dead = True
+            assert given_up()
+        if self.outcome is not None:
+            raise self.outcome
+
+
+def slow_unit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: Waits, threshold: float = 0.0
+) -> tuple[EngineConfig, FakeProducer, Unit]:
+    """Every transaction takes as long as ``threshold`` demands when that is 0."""
+    monkeypatch.setattr("streams.engine.unit.SLOW_TRANSACTION", threshold)
+    settings, producer = config(tmp_path), FakeProducer()
+    waits.unit = unit = restored_unit(settings, producer, waits)
+    return settings, producer, unit
+
+
+def test_given_a_slow_commit_then_all_it_wrote_is_decided_before_the_store_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = Waits()
+    settings, _, unit = slow_unit(tmp_path, monkeypatch, waits)
+    batch = prepared(unit, settings)
+    batch.send("elsewhere", b"o", b"k", None, record=batch.records[0])
+    unit.commit(batch)
+    assert waits.asked == [(0, {("out", 0), ("elsewhere", -1)})]
+    assert waits.seen == ["waiting until all of the transaction is decided", "None"]
+    assert unit.waiting_since is None
+    assert unit.step == "commit_transaction"
+    assert unit.store.table(TABLE.prefix).get(b"k") == b"last"
+    unit.close(0)
+
+
+def test_given_a_quick_commit_then_nothing_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = Waits()
+    settings, _, unit = slow_unit(tmp_path, monkeypatch, waits, threshold=60.0)
+    unit.commit(prepared(unit, settings))
+    assert waits.asked == []
+    unit.close(0)
+
+
+@pytest.mark.parametrize("outcome", [Refused("hanging transaction"), Closed("given away"), Crash("brokers away")])
+def test_given_a_slow_commit_of_which_something_hangs_then_the_store_stays_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: Exception
+) -> None:
+    settings, producer, unit = slow_unit(tmp_path, monkeypatch, Waits(outcome))
+    before = unit.store.state
+    with pytest.raises(type(outcome), match=str(outcome)):
+        unit.commit(prepared(unit, settings))
+    assert producer.committed
+    assert unit.store.state == before
+    assert unit.store.table(TABLE.prefix).get(b"k") is None
+    assert unit.waiting_since is None
+    assert unit.applied == {}
+    unit.close(0)
+
+
+def test_given_a_slow_abort_then_it_is_decided_everywhere_before_the_records_are_delivered_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = Waits()
+    settings, producer, unit = slow_unit(tmp_path, monkeypatch, waits)
+    producer.errors["commit"] = [kafka_error(abort=True)]
+    with pytest.raises(Aborted):
+        unit.commit(prepared(unit, settings))
+    assert len(waits.asked) == 1
+    assert producer.log[-1] == "abort"
+    unit.close(0)
+
+
+def test_given_a_batch_then_the_last_record_of_each_changelog_says_where_it_came_from(tmp_path: Path) -> None:
+    settings, producer = config(tmp_path), FakeProducer()
+    unit = restored_unit(settings, producer)
+    unit.commit(make_batch(settings, [record(4), record(5)], unit.store))
+    assert producer.headers[TABLE.changelog] == [SourcePosition("source", TOPIC_ID, 0, 5, 0).header()]
+    unit.close(0)
 
 
 @hypothesis_settings(deadline=None, max_examples=60)

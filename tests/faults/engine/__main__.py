@@ -133,12 +133,13 @@ def show(result: Result, console: Console) -> None:
     verdict = "[red]VIOLATED[/]" if result.violations else "[green]holds[/]"
     console.print(
         f"{result.case:26} {verdict}  {result.records} records, {result.verdict.outputs} outputs, "
-        f"{result.verdict.dead} dead, {result.seconds:.0f} s; faults: {faults}"
+        f"{result.verdict.dead} dead, {result.verdict.repeated} repeated, {result.seconds:.0f} s; faults: {faults}"
     )
     for text in result.violations:
         console.print(f"    {text}", markup=False)
     for worker, weights in result.memory.items():
-        console.print(f"    {worker}: {weights[0]} MiB first, {weights[1]} last, {weights[2]} most")
+        series = " ".join(map(str, weights[:-1]))
+        console.print(f"    {worker}: {series} MiB by tenths of its life, most {weights[-1]}")
 
 
 def table(results: Sequence[Result]) -> Table:

@@ -6,16 +6,19 @@ coordinator_node(...)      which broker coordinates a group or a transactional i
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from aiokafka.errors import ConcurrentTransactions
 from aiokafka.protocol.produce import ProduceRequest_v7
 from aiokafka.protocol.transaction import InitProducerIdRequest_v0, TxnOffsetCommitRequest_v0
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from streams.engine.config import EngineConfig
 from streams.engine.hanging import OFFSETS_TOPIC, offsets_partition
+from streams.engine.position import SourcePosition
 from streams.engine.repair import TRANSACTIONS_TOPIC
 from streams.engine.wire import Partition, Wire, converse
 
@@ -23,6 +26,8 @@ from streams.engine.wire import Partition, Wire, converse
 #: Such records were seen after brokers were killed; this is how they are made without luck.
 NO_VERIFICATION = {"transaction.partition.verification.enable": "false"}
 TIMEOUT_MS = 15_000
+TAKEN_EVERY_S = 0.2
+TAKEN_TRIES = 100
 BATCH_BYTES = 1 << 20
 
 Header = tuple[str, bytes | None]
@@ -45,6 +50,18 @@ class Hung:
     producer_epoch: int
 
 
+async def _taken(wire: Wire, transactional_id: str) -> Any:
+    """Take the id, as a producer does: again while the transaction of its last holder is still being ended."""
+    node = await _leader(wire, TRANSACTIONS_TOPIC, transactional_id)
+    for _ in range(TAKEN_TRIES):
+        made = await wire.ask(node, InitProducerIdRequest_v0(transactional_id, TIMEOUT_MS))
+        if made.error_code != ConcurrentTransactions.errno:
+            break
+        await asyncio.sleep(TAKEN_EVERY_S)
+    assert made.error_code == 0, made
+    return made
+
+
 def hang(
     config: EngineConfig,
     transactional_id: str,
@@ -57,9 +74,7 @@ def hang(
     """
 
     async def talk(wire: Wire) -> Hung:
-        node = await _leader(wire, TRANSACTIONS_TOPIC, transactional_id)
-        made = await wire.ask(node, InitProducerIdRequest_v0(transactional_id, TIMEOUT_MS))
-        assert made.error_code == 0, made
+        made = await _taken(wire, transactional_id)
         hung = Hung(made.producer_id, made.producer_epoch)
         for (topic, partition), rows in records.items():
             batch = _batch(hung, rows)
@@ -88,6 +103,14 @@ def coordinator_node(config: EngineConfig, name: str, *, transactions: bool) -> 
 def rows_of(messages: Iterable[Any]) -> list[Row]:
     """The same records again, headers included."""
     return [Row(message.key(), message.value(), tuple(message.headers() or ())) for message in messages]
+
+
+def rows_for(messages: Iterable[Any], source: Partition, offset: int) -> list[Row]:
+    """Records like these, as if caused by the source records from ``offset`` on."""
+    return [
+        Row(message.key(), message.value(), (SourcePosition(source[0], "-", source[1], offset + n, 0).header(),))
+        for n, message in enumerate(messages)
+    ]
 
 
 async def _leader(wire: Wire, topic: str, name: str) -> int:

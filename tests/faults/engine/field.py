@@ -13,7 +13,8 @@ from random import Random
 from typing import Any
 
 from streams.engine import EXIT_CRASH, EXIT_REFUSED, EXIT_RESTART, EngineConfig
-from streams.engine.repair import abort_hanging, active_members
+from streams.engine.logs import Logs
+from streams.engine.repair import settle_hanging
 from streams.engine.topics import Needed
 from streams.local.guard import Guard
 from tests.integration.engine.cluster import Cluster
@@ -34,6 +35,8 @@ AGAIN = frozenset({KILLED, EXIT_CRASH, EXIT_RESTART})
 #: What workers refuse that a broker's restart can do (tests/faults/orphans).
 LOST_OFFSETS = "a broker that was restarted lost its part of a transaction"
 BROKEN = ("hanging transaction: ", LOST_OFFSETS)
+#: The fault, as counted, after which outputs may be repeated.
+OFFSETS_DELETED = "group's offsets gone back, deleted"
 _guard = Guard()
 
 
@@ -277,17 +280,22 @@ class Field:
         needed = Needed((topics.a, topics.b), tuple(topics.changelogs.values()), (topics.out, topics.dead))
 
         def empty() -> bool:
-            return active_members(config) == 0
+            return Logs(config).members() == 0
 
         self.wait("killed members have left the group", empty, 60)
-        aborted = abort_hanging(config, needed).hanging
+        settled = settle_hanging(config, needed)
+        if settled.outdates_copies:
+            for number in numbers:
+                self.cluster.wipe(number)
         if lost:
             group = self.cluster.group
             answered(lambda: self.cluster.admin.delete_consumer_groups([group])[group].result(30))
-            self.faults["group's offsets gone back, deleted"] += 1
-        elif not aborted:
+            self.faults[OFFSETS_DELETED] += 1
+        elif not settled.hanging:
             raise Violation("a worker refused for a hanging transaction, and the repair finds none")
-        self.faults["hanging transaction repaired"] += len(aborted)
+        elif settled.left:
+            raise Violation(f"the repair leaves {settled.left}")
+        self.faults["hanging transaction repaired"] += len(settled.hanging)
         for number in self.workers:
             self.start(number)
 

@@ -11,9 +11,9 @@ import zlib
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from .evidence import Change, Copy, Input, Partition, Place, Sample, Topics
+from .evidence import Change, Copy, Input, Out, Partition, Place, Sample, Topics
 from .workload import DELETE, OK, POISON, index_of
 
 ROW = struct.Struct("<qqI")
@@ -85,6 +85,29 @@ class Log:
     def add(self, partition: Partition) -> None:
         for records in partition.inputs.values():
             self.seen.update(index_of(record.value) for record in records)
+
+
+def read_once(partition: Partition) -> tuple[Partition, int]:
+    """Return what a reader has that drops source positions it has seen, and how many outputs and dead letters it drops.
+
+    Only for runs in which an operator had to delete the group's offsets, so that records were processed again. A
+    repetition is dropped when key and value are those of the first; any other is kept, for the rows to object.
+    """
+    outputs, letters = _first_of_each(partition.outputs), _first_of_each(partition.letters)
+    dropped = len(partition.outputs) - len(outputs) + len(partition.letters) - len(letters)
+    return replace(partition, outputs=outputs, letters=letters), dropped
+
+
+def _first_of_each(found: Iterable[Out]) -> list[Out]:
+    first: dict[tuple[Place, int], Out] = {}
+    kept = []
+    for out in found:
+        if out.cause is not None:
+            seen = first.setdefault((out.cause, out.turn), out)
+            if seen is not out and (seen.key, seen.value) == (out.key, out.value):
+                continue
+        kept.append(out)
+    return kept
 
 
 # --- rows, per partition number

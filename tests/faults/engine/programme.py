@@ -7,9 +7,10 @@ import subprocess
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from streams.local.kafka_cluster import KafkaCluster
@@ -18,7 +19,7 @@ from tests.stack import unique
 
 from . import oracle
 from .case import Case
-from .field import Field, Violation
+from .field import OFFSETS_DELETED, Field, Violation
 from .verdict import Verdict, judge
 from .workload import OK, UNKNOWN
 
@@ -57,7 +58,7 @@ class Result:
     samples: int = 0
     verdict: Verdict = field(default_factory=Verdict)
     problems: list[str] = field(default_factory=list)
-    #: MiB of each worker's longest life: first (after half a minute), last, most.
+    #: MiB of each worker's longest life, after half a minute: the median of each tenth of it, then the most.
     memory: dict[str, list[int]] = field(default_factory=dict)
 
     @property
@@ -69,6 +70,7 @@ class Result:
         return {
             "case": self.case, "brokers": self.brokers, "records": self.records, "unknown_outcome": self.unknown,
             "outputs": self.verdict.outputs, "superseded": self.verdict.superseded, "dead": self.verdict.dead,
+            "repeated": self.verdict.repeated,
             "faults": dict(self.faults), "exit_codes": {str(code): n for code, n in sorted(self.exits.items())},
             "seconds": round(self.seconds, 1), "drained_s": round(self.drained, 1),
             "longest_stall_one_partition_s": round(self.stall_one, 1),
@@ -112,7 +114,7 @@ def _happen(case: Case, arena: Field, result: Result, tell: Tell) -> None:
     result.verdict = judge(
         arena.cluster.bootstrap, arena.cluster.topics, arena.cluster.partitions, arena.cluster.committed(),
         states=arena.states(), history=arena.load.history, samples=arena.monitor.samples,
-        offsets_deleted=case.offsets_deleted,
+        offsets_deleted=case.offsets_deleted, repaired=arena.faults[OFFSETS_DELETED] > 0,
     )  # fmt: skip
     if not arena.load.count(OK):
         raise Violation("no record was acknowledged")
@@ -127,7 +129,8 @@ def _weigh(arena: Field, result: Result) -> None:
         longest = max(lives, key=len, default=[])
         if len(longest) > STARTING:
             settled = longest[STARTING:]
-            result.memory[f"worker-{number}"] = [round(mib) for mib in (settled[0], settled[-1], max(settled))]
+            series = [median(part) for part in _tenths(settled)]
+            result.memory[f"worker-{number}"] = [round(mib) for mib in (*series, max(settled))]
     samples, sources = list(arena.monitor.samples), (arena.cluster.a, arena.cluster.b)
     result.samples = len(samples)
     if samples:
@@ -135,6 +138,12 @@ def _weigh(arena: Field, result: Result) -> None:
         until = samples[-1].at
         result.stall_all = oracle.longest_stall(samples, sources, numbers, until)
         result.stall_one = max(oracle.longest_stall(samples, sources, [number], until) for number in numbers)
+
+
+def _tenths(values: Sequence[float]) -> list[Sequence[float]]:
+    """``values`` in ten runs of about the same length, in fewer when there are fewer."""
+    parts = min(10, len(values))
+    return [values[len(values) * n // parts : len(values) * (n + 1) // parts] for n in range(parts)]
 
 
 @contextlib.contextmanager

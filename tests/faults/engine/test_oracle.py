@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from tests.faults.engine import oracle
+from tests.faults.engine import oracle, verdict
 from tests.faults.engine.evidence import Change, Copy, Input, Out, Partition, Place, Sample, Topics
 from tests.faults.engine.oracle import Expected, Fold, Log
 from tests.faults.engine.workload import OK, UNKNOWN, Workload
@@ -163,6 +163,96 @@ def test_given_one_thing_wrong_then_its_rows_object(
 ) -> None:
     damage(partition)
     assert objections(partition) == rows
+
+
+def other_bytes_again(partition: Partition) -> None:
+    partition.outputs.append(partition.outputs[-1]._replace(offset=999, value=b"other"))
+
+
+def other_key_again(partition: Partition) -> None:
+    partition.letters.append(partition.letters[-1]._replace(offset=999, key=b"other"))
+
+
+def repeated_between(partition: Partition) -> None:
+    """Several are processed again: their outputs, in order, and a letter."""
+    partition.outputs[30:30] = [out._replace(offset=999) for out in partition.outputs[20:30]]
+    partition.letters.append(partition.letters[0]._replace(offset=999))
+
+
+def test_given_a_repair_then_identical_repetitions_count_once_and_without_it_they_are_objected_to(
+    partition: Partition,
+) -> None:
+    whole = Partition(**vars(partition))
+    whole.outputs, whole.letters = list(partition.outputs), list(partition.letters)
+    repeated_between(partition)
+    assert objections(partition) == {"no_effect_is_doubled", "order_is_kept"}
+    once, dropped = oracle.read_once(partition)
+    assert dropped == 11
+    assert once == whole
+    assert objections(once) == set()
+    assert len(partition.outputs) == len(whole.outputs) + 10, "what was read is left as it is"
+
+
+@pytest.mark.parametrize(
+    ("damage", "rows"),
+    [
+        (other_bytes_again, {"nothing_is_invented", "no_effect_is_doubled"}),
+        (other_key_again, {"nothing_is_invented", "no_effect_is_doubled"}),
+        (second_output, {"no_effect_is_doubled"}),
+        (output_of_nothing, {"nothing_is_invented", "no_effect_is_doubled"}),
+        (swapped, {"order_is_kept"}),
+        (output_lost, {"nothing_is_lost", "no_effect_is_doubled"}),
+        (other_content, {"nothing_is_invented"}),
+    ],
+)
+def test_given_a_repair_then_anything_but_an_identical_repetition_is_still_objected_to(
+    partition: Partition, damage: Callable[[Partition], None], rows: set[str]
+) -> None:
+    damage(partition)
+    once, dropped = oracle.read_once(partition)
+    assert dropped == 0
+    assert objections(once) == rows
+
+
+def test_given_a_repair_then_the_verdict_counts_what_is_repeated_and_without_it_finds_it(
+    partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Fake:
+        def __init__(self, *_: object) -> None: ...
+        def __enter__(self) -> Fake:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+        def partition(self, *_: object) -> Partition:
+            return partition
+
+    monkeypatch.setattr(verdict, "Reader", Fake)
+    outputs = len(partition.outputs)
+    repeated_between(partition)
+    judged = [
+        verdict.judge("", TOPICS, 1, {}, states=[Path("state-0")], repaired=repaired) for repaired in (True, False)
+    ]
+    assert judged[0].findings == {}
+    assert (judged[0].repeated, judged[0].outputs) == (11, outputs)
+    assert judged[1].findings.keys() == {"no_effect_is_doubled", "order_is_kept"}
+    assert (judged[1].repeated, judged[1].outputs) == (0, outputs + 10)
+    other_bytes_again(partition)
+    assert verdict.judge("", TOPICS, 1, {}, repaired=True).findings.keys() == {
+        "nothing_is_invented",
+        "no_effect_is_doubled",
+    }
+
+
+def test_given_a_repetition_written_after_its_offset_was_seen_then_it_is_no_objection_once_it_is_dropped(
+    partition: Partition,
+) -> None:
+    last = partition.outputs[-1]
+    assert last.cause is not None
+    sample = Sample(1.0, {(last.cause.role, 0): last.cause.offset + 1}, {("out", 0): 999})
+    partition.outputs.append(last._replace(offset=999))
+    assert "offsets_pass_nothing_unapplied" in objections(partition, [sample])
+    once, _ = oracle.read_once(partition)
+    assert objections(once, [sample]) == set()
 
 
 def test_given_an_offset_seen_before_its_outputs_were_written_then_objected(partition: Partition) -> None:

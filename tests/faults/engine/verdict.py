@@ -14,13 +14,15 @@ from .oracle import PARTITION_ROWS, TOLD, Expected, Log
 
 @dataclass
 class Verdict:
-    """Findings by row of the oracle; none at all when everything is as it must be. Counts are what was judged."""
+    """Findings by row of the oracle; none at all when everything is as it must be. Counts are what was judged,
+    ``repeated`` what a reader drops that has seen its source position (``oracle.read_once``)."""
 
     findings: dict[str, list[str]] = field(default_factory=dict)
     inputs: int = 0
     outputs: int = 0
     superseded: int = 0
     dead: int = 0
+    repeated: int = 0
     rows: int = 0
 
     def note(self, row: str, found: Iterator[str]) -> None:
@@ -42,17 +44,22 @@ def judge(
     history: Sequence[int] | None = None,
     samples: Sequence[Sample] = (),
     offsets_deleted: bool = False,
+    repaired: bool = False,
 ) -> Verdict:
     """Hold everything that is left of a run against the fold of its inputs.
 
     ``states`` are state directories of stopped workers; without any, local copies are not judged. ``history`` is the
-    load's, ``samples`` what a monitor saw meanwhile.
+    load's, ``samples`` what a monitor saw meanwhile. ``repaired``: an operator deleted the group's offsets after a
+    broker had lost a part of a transaction, so that identical outputs may be repeated; they are counted once.
     """
     verdict, log = Verdict(), Log()
     with Reader(bootstrap, topics, states) as reader:
         for number in range(partitions):
             offsets = {role: max(0, committed.get((t, number), 0)) for role, t in (("a", topics.a), ("b", topics.b))}
             partition = reader.partition(number, offsets)
+            if repaired:
+                partition, dropped = oracle.read_once(partition)
+                verdict.repeated += dropped
             expected = Expected.of(partition)
             for row in PARTITION_ROWS:
                 if states or row is not oracle.some_copy_is_complete:

@@ -1,5 +1,7 @@
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
@@ -10,6 +12,8 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
@@ -47,7 +51,10 @@ public final class Load {
                     producer.beginTransaction();
                     for (int i = 0; i < records; i++) {
                         byte[] value = ByteBuffer.allocate(8).putLong(batch * records + i).array();
-                        producer.send(new ProducerRecord<>(out, partition, null, value));
+                        String at = source.topic() + "/-/" + partition + "/" + batch + "/" + i;
+                        List<Header> headers = List.of(
+                                new RecordHeader("source-position", at.getBytes(StandardCharsets.US_ASCII)));
+                        producer.send(new ProducerRecord<>(out, partition, (byte[]) null, value, headers));
                     }
                     producer.sendOffsetsToTransaction(
                             Map.of(source, new OffsetAndMetadata(batch + 1)), new ConsumerGroupMetadata(group));

@@ -6,7 +6,7 @@
 A round: load runs; brokers are killed (SIGKILL; of three: all, one or two in turn), started, killed again while
 clients recover, and started; the load must move again; then it is killed, its transactional ids are taken over,
 which aborts what coordinators know, and what is still open after that hangs. Everything readable must then be
-every number once: the committed batches, none doubled, none lost. What hangs is reported and aborted.
+every number once: the committed batches, none doubled, none lost. What hangs is reported and settled.
 
 Progress on stderr, one JSON object as the last line of stdout. Exit code 1 when anything hung, doubled or was lost.
 Both clients at once work on topics of their own and meet the same kills: the Java client, Kafka's own, is the
@@ -47,8 +47,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from streams.engine import Crash, EngineConfig
 from streams.engine.errors import EngineError
+from streams.engine.findings import Findings
 from streams.engine.logs import Logs
-from streams.engine.repair import Findings, abort_hanging, find_hanging
+from streams.engine.repair import find_hanging, settle_hanging
 from streams.engine.topics import Needed
 from streams.local import Cache, KafkaCluster, LocalStackError, cache_directory
 from streams.local.java import java_executable
@@ -141,7 +142,7 @@ class Prey:
         return False
 
     def judge(self) -> None:
-        """Take the ids over, wait for what coordinators know, count what hangs, abort it, read and compare."""
+        """Take the ids over, wait for what coordinators know, count what hangs, settle it, read and compare."""
         for partition in range(PARTITIONS):
             holder = Producer({**self.config.producer(partition), "log_level": 0})
             kafka.answered(partial(holder.init_transactions, 60))
@@ -158,8 +159,8 @@ class Prey:
             time.sleep(0.2)
         if findings.hanging:
             self.count.hanging += len(findings.hanging)
-            self.count.found += [str(item) for item in findings.hanging]
-            abort_hanging(self.config, self.needed)
+            self.count.found += [f"{item}: {item.verdict}" for item in findings.hanging]
+            settle_hanging(self.config, self.needed)
         self._read()
         text = self._log.read_text(errors="replace")
         self.count.producers_begun_again = text.count(": begins again: ")

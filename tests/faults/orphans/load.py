@@ -15,7 +15,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from streams.engine import Crash, EngineConfig
+from streams.engine import Crash, EngineConfig, SourcePosition
 from streams.engine.batch import RawOutput
 from streams.engine.errors import Aborted
 from streams.engine.transaction import Transactions
@@ -35,9 +35,10 @@ def work(config: EngineConfig, source: str, out: str, partition: int, records: i
             batch = max(0, place.offset)
             while True:
                 outputs: list[RawOutput] = [
-                    (out, (batch * records + i).to_bytes(8, "big"), None, partition, None, None, 0, [])
+                    (out, (batch * records + i).to_bytes(8, "big"), None, partition, None, None, 0,
+                     [SourcePosition(source, "-", partition, batch, i).header()])
                     for i in range(records)
-                ]
+                ]  # fmt: skip
                 try:
                     transactions.commit(outputs, {}, TopicPartition(source, partition, batch + 1), group)
                     batch += 1

@@ -11,10 +11,12 @@ import pytest
 from confluent_kafka import Message
 
 from streams.engine import EXIT_REFUSED, EngineConfig, Refused, SourcePosition
-from streams.engine.repair import abort_hanging, active_members, find_hanging, main
+from streams.engine.logs import Logs
+from streams.engine.repair import find_hanging, main, settle_hanging
 from streams.engine.topics import Needed
+from streams.engine.verdict import Abort, verb
 from streams.local import KafkaCluster
-from tests.faults.engine.brokers import NO_VERIFICATION, Row, hang, rows_of
+from tests.faults.engine.brokers import NO_VERIFICATION, hang, rows_for, rows_of
 from tests.kafka import read_all
 from tests.stack import unique
 
@@ -69,16 +71,17 @@ def test_given_a_transaction_that_hangs_everywhere_then_workers_refuse_until_it_
 ) -> None:
     written = [message for message in outputs(cluster) if message.partition() == 0][-10:]
     before = cluster.committed()
+    source, offset = (cluster.a, 0), before[cluster.a, 0]
+    cluster.produce(200)
     hang(
         settings(cluster),
         f"{cluster.group}-0",
         {
-            (cluster.out, 0): rows_of(written),
-            (cluster.changelogs["progress"], 0): [Row(b"k00001", b"never committed")],
+            (cluster.out, 0): rows_for(written, source, offset),
+            (cluster.changelogs["progress"], 0): rows_for(written, source, offset),
         },
-        {(cluster.a, 0): 0, (cluster.b, 0): 0},
+        {source: offset + len(written)},
     )
-    cluster.produce(200)
     cluster.start()
     assert cluster.exit_code(0) == EXIT_REFUSED, cluster.epitaph(0)
     assert cluster.said(0, "hanging transaction: __consumer_offsets[")
@@ -91,13 +94,14 @@ def test_given_a_transaction_that_hangs_everywhere_then_workers_refuse_until_it_
         ("offsets", "__consumer_offsets"),
     ]
     assert {item.transactional_id for item in found.hanging} == {f"{cluster.group}-0"}
+    assert {verb(item.verdict) for item in found.hanging} == {"abort"}
 
     topics = [f"--output={cluster.out}", *(f"--changelog={name}" for name in cluster.changelogs.values())]
     command = ["--bootstrap", cluster.bootstrap, "--group", cluster.group, *topics]
     assert main(command) == 1
     assert "kafka-transactions.sh" in capsys.readouterr().out
     assert find_hanging(settings(cluster), needed(cluster)) == found, "looking changes nothing"
-    assert main([*command, "--abort"]) == 0
+    assert main([*command, "--settle"]) == 0
     assert capsys.readouterr().out.count("aborted: ") == 3
     assert main(command) == 0
 
@@ -108,15 +112,18 @@ def test_given_a_transaction_that_hangs_everywhere_then_workers_refuse_until_it_
     assert cluster.violations(stores=True) == []
 
 
-def test_given_one_that_hangs_in_an_output_only_then_the_guard_refuses_and_nothing_is_doubled(
+def test_given_a_repetition_that_hangs_in_an_output_only_then_the_guard_refuses_and_nothing_is_doubled(
     cluster: Cluster,
 ) -> None:
-    hang(settings(cluster), f"{cluster.group}-0", {(cluster.out, 0): rows_of(outputs(cluster)[:10])})
+    repeated = [message for message in outputs(cluster) if message.partition() == 0][:10]
+    hang(settings(cluster), f"{cluster.group}-0", {(cluster.out, 0): rows_of(repeated)})
     cluster.produce(200)
     cluster.start()
     assert cluster.exit_code(0) == EXIT_REFUSED, cluster.epitaph(0)
     assert cluster.said(0, f"hanging transaction: {cluster.out}[0] is undecided from")
-    assert len(abort_hanging(settings(cluster), needed(cluster)).hanging) == 1
+    (settled,) = settle_hanging(settings(cluster), needed(cluster)).hanging
+    assert isinstance(settled.verdict, Abort)
+    assert "repetition" in settled.verdict.because
     cluster.start()
     cluster.wait_drained()
     assert cluster.stop(0) == 0
@@ -159,15 +166,15 @@ def test_given_a_transaction_at_work_then_it_is_no_hanging_one_and_members_forbi
 
     # One that commits at this moment is pending as well; the one that stands before its commit stays.
     cluster.wait("only the open transaction is left", lambda: states() == {"Ongoing"})
-    assert active_members(settings(cluster)) > 0
+    assert Logs(settings(cluster)).members() > 0
     with pytest.raises(Refused, match="Stop all workers"):
-        abort_hanging(settings(cluster), needed(cluster))
+        settle_hanging(settings(cluster), needed(cluster))
     cluster.kill(0)
 
 
 def test_given_a_group_that_never_was_then_nothing_hangs_and_nobody_is_asked_to_stop(broker: KafkaCluster) -> None:
     config = EngineConfig(bootstrap=broker.bootstrap, group=unique("nobody"), state_dir=Path())
-    assert active_members(config) == 0
-    assert abort_hanging(config, Needed((), (), ())).hanging == ()
+    assert Logs(config).members() == 0
+    assert settle_hanging(config, Needed((), (), ())).hanging == ()
     with pytest.raises(Refused, match="missing topic"):
         find_hanging(config, Needed((), (), ("not-there",)))

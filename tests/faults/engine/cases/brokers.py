@@ -6,12 +6,13 @@ import time
 from typing import Any
 
 from streams.engine import EXIT_CRASH, EXIT_RESTART, EngineConfig
-from streams.engine.repair import abort_hanging
+from streams.engine.repair import settle_hanging
 from streams.engine.topics import Needed
+from streams.engine.verdict import verb
 from streams.local.kafka_cluster import KafkaNode
 from tests.kafka import read_all
 
-from ..brokers import NO_VERIFICATION, Row, coordinator_node, hang, rows_of
+from ..brokers import NO_VERIFICATION, coordinator_node, hang, rows_for
 from ..case import KILLED, Act, Case, add
 from ..field import Field, Violation
 from ..refusals import assert_refused, start_all
@@ -92,23 +93,26 @@ def with_worker(field: Field) -> None:
 def hanging(field: Field) -> None:
     """Leave a transaction that no coordinator knows in output, changelog and offsets: refused until it is repaired."""
     cluster = field.cluster
+    source = cluster.a, 0
+    offset = cluster.committed()[source]
+    field.more(1_000)
     written = [m for m in read_all(cluster.bootstrap, cluster.out, cluster.partitions) if m.partition() == 0][-10:]
     hang(
         settings(field),
         f"{cluster.group}-0",
         {
-            (cluster.out, 0): rows_of(written),
-            (cluster.changelogs["progress"], 0): [Row(b"k000001", b"never committed")],
+            (cluster.out, 0): rows_for(written, source, offset),
+            (cluster.changelogs["progress"], 0): rows_for(written, source, offset),
         },
-        {(cluster.a, 0): 0, (cluster.b, 0): 0},
+        {source: offset + len(written)},
     )
     field.faults["hanging transaction"] += 1
-    field.more(1_000)
     assert_refused(field, "hanging transaction: __consumer_offsets[", "python -m streams.engine.repair")
     topics = Needed((cluster.a, cluster.b), tuple(cluster.changelogs.values()), (cluster.out, cluster.dead))
-    aborted = abort_hanging(settings(field), topics).hanging
-    if [item.role for item in aborted] != ["output", "changelog", "offsets"]:
-        raise Violation(f"the repair aborted {aborted}")
+    settled = settle_hanging(settings(field), topics).hanging
+    parts = [(item.role, verb(item.verdict)) for item in settled]
+    if parts != [("output", "abort"), ("changelog", "abort"), ("offsets", "abort")]:
+        raise Violation(f"the repair settled {settled}")
     start_all(field)
     field.wait_drained()
     field.stop_all()
