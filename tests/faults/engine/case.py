@@ -46,8 +46,6 @@ class Case:
     #: Broker restarts may leave transactions hanging, or lose their offsets: workers refuse, and the case does what
     #: they say and goes on.
     repairs: bool = False
-    #: The group's offsets are deleted on purpose.
-    offsets_deleted: bool = False
     #: Everything must be processed so many seconds after the last fault.
     heal_s: float = 90.0
 

@@ -83,11 +83,27 @@ class Partition:
 
 @dataclass(frozen=True)
 class Sample:
-    """Offsets seen during a run: the group's by (topic, partition); ends of sources and outputs read after them."""
+    """Offsets seen during a run: the group's by (topic, partition); ends of sources and outputs read after them.
+
+    ``at``: when all was answered, ``asked``: when the question began, by default then too.
+    """
 
     at: float
     committed: Mapping[tuple[str, int], int]
     ends: Mapping[tuple[str, int], int]
+    asked: float | None = None
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """The group's offsets, all of them, were deleted between ``began`` and ``ended``.
+
+    ``repair``: because a broker had lost a part of a transaction, so that units may resume before what was seen.
+    """
+
+    began: float
+    ended: float
+    repair: bool
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from tests.integration.engine.cluster import Cluster
 from tests.kafka import answered
 
 from .case import KILLED, Case
+from .evidence import Deletion
 from .monitor import Monitor
 from .oracle import longest_stall
 from .workload import Load, Workload
@@ -67,6 +68,8 @@ class Field:
         self.random: Random = cluster.random
         self.faults: Counter[str] = Counter()
         self.exits: list[tuple[int, int]] = []
+        #: Of the group's offsets, while the monitor looked.
+        self.deletions: list[Deletion] = []
         #: Settings of a worker's next lives; later ones have the case's.
         self.lives: dict[int, deque[dict[str, Any]]] = {}
         self.workload = Workload(Random(cluster.seed), keys=case.keys, poison=case.poison)
@@ -288,8 +291,7 @@ class Field:
             for number in numbers:
                 self.cluster.wipe(number)
         if lost:
-            group = self.cluster.group
-            answered(lambda: self.cluster.admin.delete_consumer_groups([group])[group].result(30))
+            self.delete_offsets(repair=True)
             self.faults[OFFSETS_DELETED] += 1
         elif not settled.hanging:
             raise Violation("a worker refused for a hanging transaction, and the repair finds none")
@@ -298,6 +300,12 @@ class Field:
         self.faults["hanging transaction repaired"] += len(settled.hanging)
         for number in self.workers:
             self.start(number)
+
+    def delete_offsets(self, *, repair: bool = False) -> None:
+        """Delete the group, which has no members; ``repair``: because workers said so."""
+        group, began = self.cluster.group, time.monotonic()
+        answered(lambda: self.cluster.admin.delete_consumer_groups([group])[group].result(30))
+        self.deletions.append(Deletion(began, time.monotonic(), repair))
 
     def wait_progress(self, records: int, timeout: float = 60.0) -> None:
         """Wait until so many more records are committed."""

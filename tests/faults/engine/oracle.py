@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from .evidence import Change, Copy, Input, Out, Partition, Place, Sample, Topics
+from .evidence import Change, Copy, Deletion, Input, Out, Partition, Place, Sample, Topics
 from .workload import DELETE, OK, POISON, index_of
 
 ROW = struct.Struct("<qqI")
@@ -228,15 +228,48 @@ def acknowledged_is_in_the_log(history: Sequence[int], log: Log) -> Iterator[str
         yield f"{len(foreign)} records nobody wrote, e.g. {foreign[:3]}"
 
 
-def offsets_do_not_go_back(samples: Sequence[Sample], *, deleted: bool = False) -> Iterator[str]:
-    """Row 8: seen during the run, the group's offsets only rise. ``deleted``: they were, on purpose, for a while."""
+def offsets_do_not_go_back(samples: Sequence[Sample], deletions: Sequence[Deletion] = ()) -> Iterator[str]:
+    """Row 8: seen during the run, the group's offsets only rise. What else there is, and each no more than once:
+
+    After a deletion there are none, until the first is committed: not before what was seen, or, after a repair,
+    wherever its changelog ends. What the repair is for shows before it: an offset that fell, and does not move from
+    there until it is deleted. A question asked while they were being deleted says nothing.
+    """
     known: dict[tuple[str, int], int] = {}
+    fell: dict[tuple[str, int], int] = {}
+    none: set[tuple[str, int]] = set()
+    coming = sorted(deletions, key=lambda deletion: deletion.ended)
+    since: Deletion | None = None
     for sample in samples:
+        asked = sample.at if sample.asked is None else sample.asked
+        if any(deletion.began <= sample.at and asked < deletion.ended for deletion in deletions):
+            continue
+        while coming and coming[0].ended <= asked:
+            since, none = coming.pop(0), set(known)
+            if since.repair:
+                fell.clear()
         for at, offset in sample.committed.items():
             before = known.get(at, offset)
-            if offset < before and not (deleted and offset < 0):
-                yield f"{at[0]}[{at[1]}] went back from {before} to {offset}"
+            if at in none:
+                if offset < 0:
+                    continue
+                none.discard(at)
+                if since is not None and since.repair:
+                    before = offset
+            elif at in fell and offset != fell[at]:
+                yield _went_back(at, before, fell.pop(at))
+            if offset < before:
+                if at in fell or (coming and coming[0].repair):
+                    fell[at] = offset
+                    continue
+                yield _went_back(at, before, offset)
             known[at] = max(before, offset)
+    for at, offset in fell.items():
+        yield _went_back(at, known[at], offset)
+
+
+def _went_back(at: tuple[str, int], before: int, offset: int) -> str:
+    return f"{at[0]}[{at[1]}] went back from {before} to {offset}"
 
 
 def offsets_pass_nothing_unapplied(partition: Partition, samples: Sequence[Sample], topics: Topics) -> Iterator[str]:

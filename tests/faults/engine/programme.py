@@ -19,7 +19,7 @@ from tests.stack import unique
 
 from . import oracle
 from .case import Case
-from .field import OFFSETS_DELETED, Field, Violation
+from .field import Field, Violation
 from .verdict import Verdict, judge
 from .workload import OK, UNKNOWN
 
@@ -114,7 +114,7 @@ def _happen(case: Case, arena: Field, result: Result, tell: Tell) -> None:
     result.verdict = judge(
         arena.cluster.bootstrap, arena.cluster.topics, arena.cluster.partitions, arena.cluster.committed(),
         states=arena.states(), history=arena.load.history, samples=arena.monitor.samples,
-        offsets_deleted=case.offsets_deleted, repaired=arena.faults[OFFSETS_DELETED] > 0,
+        deletions=arena.deletions,
     )  # fmt: skip
     if not arena.load.count(OK):
         raise Violation("no record was acknowledged")

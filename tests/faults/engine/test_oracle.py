@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from tests.faults.engine import oracle, verdict
-from tests.faults.engine.evidence import Change, Copy, Input, Out, Partition, Place, Sample, Topics
+from tests.faults.engine.evidence import Change, Copy, Deletion, Input, Out, Partition, Place, Sample, Topics
 from tests.faults.engine.oracle import Expected, Fold, Log
 from tests.faults.engine.workload import OK, UNKNOWN, Workload
 
@@ -230,14 +230,15 @@ def test_given_a_repair_then_the_verdict_counts_what_is_repeated_and_without_it_
     outputs = len(partition.outputs)
     repeated_between(partition)
     judged = [
-        verdict.judge("", TOPICS, 1, {}, states=[Path("state-0")], repaired=repaired) for repaired in (True, False)
+        verdict.judge("", TOPICS, 1, {}, states=[Path("state-0")], deletions=deletions)
+        for deletions in (deleted(0.0, repair=True), deleted(0.0, repair=False))
     ]
     assert judged[0].findings == {}
     assert (judged[0].repeated, judged[0].outputs) == (11, outputs)
     assert judged[1].findings.keys() == {"no_effect_is_doubled", "order_is_kept"}
     assert (judged[1].repeated, judged[1].outputs) == (0, outputs + 10)
     other_bytes_again(partition)
-    assert verdict.judge("", TOPICS, 1, {}, repaired=True).findings.keys() == {
+    assert verdict.judge("", TOPICS, 1, {}, deletions=deleted(0.0, repair=True)).findings.keys() == {
         "nothing_is_invented",
         "no_effect_is_doubled",
     }
@@ -268,12 +269,72 @@ def test_given_an_offset_seen_before_its_outputs_were_written_then_objected(part
     assert objections(partition, [honest, early]) == {"offsets_pass_nothing_unapplied"}
 
 
-def test_given_offsets_that_go_back_then_objected_and_deletion_only_when_it_was_meant() -> None:
-    samples = [Sample(float(at), {("a", 0): offset}, {}) for at, offset in enumerate([-1001, 5, 5, -1001, 7])]
-    assert list(oracle.offsets_do_not_go_back(samples)) == ["a[0] went back from 5 to -1001"]
-    assert list(oracle.offsets_do_not_go_back(samples, deleted=True)) == []
-    back = [*samples, Sample(9.0, {("a", 0): 6}, {})]
-    assert list(oracle.offsets_do_not_go_back(back, deleted=True)) == ["a[0] went back from 7 to 6"]
+def seen(*offsets: int, begin: int = 0) -> list[Sample]:
+    """One partition, one sample a second."""
+    return [Sample(float(at), {("a", 0): offset}, {}) for at, offset in enumerate(offsets, begin)]
+
+
+def deleted(at: float, *, repair: bool) -> list[Deletion]:
+    return [Deletion(at, at, repair)]
+
+
+NONE = -1001
+
+
+@pytest.mark.parametrize(
+    ("offsets", "objections"),
+    [
+        ([NONE, 5, 5, 7], []),
+        ([NONE, 5, 5, NONE, 7], ["a[0] went back from 5 to -1001"]),
+        ([5, 7, 6, 8], ["a[0] went back from 7 to 6"]),
+    ],
+)
+def test_given_offsets_that_go_back_then_objected(offsets: list[int], objections: list[str]) -> None:
+    assert list(oracle.offsets_do_not_go_back(seen(*offsets))) == objections
+
+
+@pytest.mark.parametrize(
+    ("offsets", "expired", "repaired"),
+    [
+        ([5, 6, NONE, NONE, 6, 9], [], []),
+        ([5, 6, NONE, NONE, 4, 9], [(6, 4)], []),
+        ([5, 6, 4, 5, 9], [(6, 4), (6, 5)], []),
+        ([5, 6, 7, NONE, 7], [(7, NONE)], [(7, NONE)]),
+        ([5, 6, NONE, 4, NONE, 7], [(6, 4), (6, NONE)], [(4, NONE)]),
+        ([5, 6, NONE, 4, 8, 3, 8], [(6, 4), (8, 3)], [(8, 3)]),
+        # It fell before: this is what a repair is for, when it does not move any more.
+        ([6, 4, NONE, 4, 8], [(6, 4), (6, 4)], []),
+        ([6, 4, NONE, 6, 8], [(6, 4)], []),
+        ([6, NONE, NONE, 4, 8], [(6, NONE), (6, 4)], []),
+    ],
+)
+def test_given_a_deletion_after_the_second_sample_then_each_partition_may_go_back_once_with_it(
+    offsets: list[int], expired: list[tuple[int, int]], repaired: list[tuple[int, int]]
+) -> None:
+    for repair, objections in ((False, expired), (True, repaired)):
+        found = list(oracle.offsets_do_not_go_back(seen(*offsets), deleted(1.5, repair=repair)))
+        assert found == [f"a[0] went back from {before} to {to}" for before, to in objections]
+
+
+def test_given_an_offset_that_fell_and_moved_before_the_repair_then_objected() -> None:
+    found = oracle.offsets_do_not_go_back(seen(6, 4, 5, NONE, 4), deleted(2.5, repair=True))
+    assert list(found) == ["a[0] went back from 6 to 4"]
+
+
+def test_given_an_offset_that_fell_and_no_repair_after_it_then_objected() -> None:
+    past = deleted(0.5, repair=True)
+    assert list(oracle.offsets_do_not_go_back(seen(6, NONE, 6, 4, 4), past)) == [
+        "a[0] went back from 6 to 4", "a[0] went back from 6 to 4",
+    ]  # fmt: skip
+
+
+def test_given_a_question_asked_during_a_deletion_then_its_answer_says_nothing() -> None:
+    early = Sample(2.0, {("a", 0): 6}, {}, asked=1.0)
+    samples = [*seen(6, 6), early, *seen(NONE, 4, begin=3)]
+    assert list(oracle.offsets_do_not_go_back(samples, [Deletion(1.2, 1.8, repair=True)])) == []
+    assert list(oracle.offsets_do_not_go_back(samples, [Deletion(0.2, 0.8, repair=True)])) == [
+        "a[0] went back from 6 to -1001", "a[0] went back from 6 to 4",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from . import oracle
-from .evidence import Reader, Sample, Topics
+from .evidence import Deletion, Reader, Sample, Topics
 from .oracle import PARTITION_ROWS, TOLD, Expected, Log
 
 
@@ -43,15 +43,15 @@ def judge(
     states: Sequence[Path] = (),
     history: Sequence[int] | None = None,
     samples: Sequence[Sample] = (),
-    offsets_deleted: bool = False,
-    repaired: bool = False,
+    deletions: Sequence[Deletion] = (),
 ) -> Verdict:
     """Hold everything that is left of a run against the fold of its inputs.
 
     ``states`` are state directories of stopped workers; without any, local copies are not judged. ``history`` is the
-    load's, ``samples`` what a monitor saw meanwhile. ``repaired``: an operator deleted the group's offsets after a
-    broker had lost a part of a transaction, so that identical outputs may be repeated; they are counted once.
+    load's, ``samples`` what a monitor saw meanwhile, ``deletions`` those of the group's offsets. After one that was
+    a repair identical outputs may be repeated; they are counted once.
     """
+    repaired = any(deletion.repair for deletion in deletions)
     verdict, log = Verdict(), Log()
     with Reader(bootstrap, topics, states) as reader:
         for number in range(partitions):
@@ -76,7 +76,5 @@ def judge(
             verdict.rows += sum(map(len, expected.tables.values()))
     if history is not None:
         verdict.note(oracle.acknowledged_is_in_the_log.__name__, oracle.acknowledged_is_in_the_log(history, log))
-    verdict.note(
-        oracle.offsets_do_not_go_back.__name__, oracle.offsets_do_not_go_back(samples, deleted=offsets_deleted)
-    )
+    verdict.note(oracle.offsets_do_not_go_back.__name__, oracle.offsets_do_not_go_back(samples, deletions))
     return verdict
