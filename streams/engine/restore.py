@@ -10,6 +10,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -19,6 +21,7 @@ from .config import EngineConfig
 from .errors import Closed, Crash
 from .hanging import wait_places_decided
 from .logs import Logs, TopicFacts
+from .mending import Mender
 from .progress import RestoreProgress
 from .reading import PASSING, key_of
 from .resume import LogRange, check_changelogs, rebuild_reason, replay_start, resume_offset
@@ -64,6 +67,7 @@ class Restorer:
         self._needed = needed
         self._facts = facts
         self._on_restored = on_restored
+        self._mender = Mender(config, logs, needed, facts)
         self._began = time.monotonic()
         self._records: dict[int, int] = {}
 
@@ -73,8 +77,13 @@ class Restorer:
         if not wanted:
             return
         try:
-            check_unchanged(self._needed, self._facts, self._logs.describe(self._needed.all()))
-            self._wait_decided(wanted)
+            with ThreadPoolExecutor(1, "mending") as beside:
+                doubtful = beside.submit(self._doubtful, wanted)
+                check_unchanged(self._needed, self._facts, self._logs.describe(self._needed.all()))
+                self._wait_decided(wanted)
+                for unit in wanted:
+                    self._open(unit)
+            undone = self._mend(doubtful.result())
         except Closed:
             return
         partitions = [unit.partition for unit in wanted]
@@ -82,7 +91,7 @@ class Restorer:
             [(t, p) for p in partitions for t in (*self._needed.changelogs, *self._needed.sources)],
             self._facts,
         )
-        replays = [replay for unit in wanted for replay in self._open(unit, ranges)]
+        replays = [replay for unit in wanted for replay in self._plan(unit, ranges, undone.get(unit, set()))]
         moving = [replay for replay in replays if not replay.done]
         self._progress = RestoreProgress(
             sorted({replay.unit.partition for replay in moving}),
@@ -105,15 +114,37 @@ class Restorer:
             given_up=lambda: all(unit.dead for unit in units),
         )
 
-    def _open(self, unit: Unit, ranges: Ranges) -> list[Replay]:
-        """Open a unit's store and say what to replay; nothing when it was given away."""
+    def _doubtful(self, units: list[Unit]) -> list[Unit]:
+        return [] if self._config.trust_group_offsets else self._mender.doubtful(units)
+
+    def _mend(self, units: list[Unit]) -> dict[Unit, set[tuple[str, int]]]:
+        """Write again what the last transactions of doubtful units have lost; return the marks that were taken back."""
+        undone: dict[Unit, set[tuple[str, int]]] = {}
+        for unit in units:
+            if unit.dead:
+                continue
+            aftermath = self._mender.examine(unit)
+            undone[unit] = aftermath.undone
+            self._mender.mend(unit, aftermath)
+        return undone
+
+    def _open(self, unit: Unit) -> None:
+        """Open a unit's store, unless it was given away."""
+        with unit.lock:
+            if not unit.dead:
+                unit.open_store()
+
+    def _plan(self, unit: Unit, ranges: Ranges, undone: AbstractSet[tuple[str, int]]) -> list[Replay]:
+        """Say what to replay into a unit's store; nothing when it was given away."""
         mine = {topic: ranges[topic, unit.partition] for topic in self._needed.changelogs}
         with unit.lock:
             if unit.dead:
                 return []
-            store = unit.open_store()
+            store = unit.store
             if store.state is not None:
                 reason = rebuild_reason(store.state, mine, self._config.now(), self._config.state_max_age)
+                if not undone.isdisjoint((topic, mark.offset) for topic, mark in store.state.sources.items()):
+                    reason = "it has rows of a transaction that was taken back"
                 if reason is not None:
                     log.warning("unit %s: local state is rebuilt: %s", unit.partition, reason)
                     store.wipe()

@@ -96,13 +96,13 @@ class Transactions:
         changes: Mapping[str, Sequence[Change]],
         source: TopicPartition,
         group: GroupMetadata,
-        last: Header | None = None,
+        headers: Sequence[Header] = (),
     ) -> dict[str, int]:
         """Produce and commit everything in one transaction.
 
-        ``changes`` are the changelog records per changelog topic, ``source`` holds the next offset. ``last`` is the
-        header of its last record's position: it goes with the last record of each changelog, so that any part of a
-        transaction that hangs says itself which one it is of.
+        ``changes`` are the changelog records per changelog topic, ``source`` holds the next offset. ``headers`` go
+        with the last record of each changelog, so that any part of a transaction that hangs, or is lost, says itself
+        which one it is of.
         Returns per changelog the offset after its last record. Raises Aborted when nothing of it
         happened and it may be tried again, Crash when the worker must end.
         """
@@ -113,7 +113,7 @@ class Transactions:
             self._call(self._producer.begin_transaction, what="begin_transaction")
             self._produce_all(outputs)
             for topic, records in changes.items():
-                self._produce_changes(topic, records, last, ends, errors)
+                self._produce_changes(topic, records, headers, ends, errors)
             failpoint("produced")
             self._call(self._producer.send_offsets_to_transaction, [source], group, ATTEMPT, what="send_offsets")
             self._flush()
@@ -126,6 +126,20 @@ class Transactions:
         if errors or ends.keys() != {topic for topic, records in changes.items() if records}:
             raise Crash(f"unit {self._partition}: committed, but changelog records failed: {errors}")
         return ends
+
+    def write_again(self, records: Iterable[Message]) -> None:
+        """Produce and commit records that were read, headers included, in one transaction. Raises as ``commit``."""
+        try:
+            self._call(self._producer.begin_transaction, what="begin_transaction")
+            self._produce_all(
+                (r.topic(), r.value(), r.key(), r.partition(), None, None, 0, r.headers() or []) for r in records
+            )
+            self._flush()
+            self._config.failpoint("written_again")
+            self._call(self._producer.commit_transaction, ATTEMPT, what="commit_transaction")
+        except Aborted:
+            self._abort()
+            raise
 
     def close(self) -> None:
         """Release the client. A fenced producer's close raises; there is nothing left to save then."""
@@ -158,7 +172,7 @@ class Transactions:
         self,
         topic: str,
         records: Sequence[Change],
-        last: Header | None,
+        headers: Sequence[Header],
         ends: dict[str, int],
         errors: list[KafkaError],
     ) -> None:
@@ -171,8 +185,8 @@ class Transactions:
 
         partition = self._partition
         self._produce_all((topic, value, key, partition) for key, value in records[:-1])
-        headers = [] if last is None else [last]
-        self._produce_all((topic, value, key, partition, delivered, None, 0, headers) for key, value in records[-1:])
+        said = list(headers)
+        self._produce_all((topic, value, key, partition, delivered, None, 0, said) for key, value in records[-1:])
 
     def _flush(self) -> None:
         deadline = time.monotonic() + self._config.operation_timeout

@@ -9,17 +9,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from operator import itemgetter
 from pathlib import Path
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import Message, TopicPartition
 
 from .batch import Batch, TableSpec
 from .buffer import Buffer
 from .changelog import SourceMark, source_key
 from .config import EngineConfig
 from .errors import Aborted, Closed, Crash
+from .parts import Parts
 from .store import Position, Store, StoreState
 from .transaction import Change, GroupMetadata, ProducerFactory, Transactions, kafka_producer
 
@@ -32,6 +35,8 @@ SLOW_TRANSACTION = 2.0
 #: Returns when everything in the given partitions of outputs, and in what the unit of this number always writes, is
 #: decided; a partition of -1 stands for all. Raises Refused when something hangs, Closed when told to give up.
 WaitDecided = Callable[[int, AbstractSet[tuple[str, int]], Callable[[], bool]], None]
+
+_PLACE = itemgetter(0, 3)
 
 
 class Unit:
@@ -83,6 +88,9 @@ class Unit:
         self._wait_decided = wait_decided
         #: Since when it waits for a transaction that is over at its coordinator to be decided everywhere.
         self.waiting_since: float | None = None
+        #: When the last commit was answered, and where it wrote; None once all of it is known to be decided.
+        self._answered: float | None = None
+        self._written: frozenset[tuple[str, int]] = frozenset()
         self._make_producer = make_producer
         self._cache_bytes = config.cache_bytes if cache_bytes is None else cache_bytes
         self._store: Store | None = None
@@ -131,6 +139,10 @@ class Unit:
         local store. If something hangs, Refused ends the worker, and it may be that all of it hangs and is aborted in
         the end: rows that were written before would then be ahead of the changelog. If it is committed instead, they
         are replayed from there.
+
+        Its coordinator may as well have been restarted since the transaction before it was answered. If this one is
+        aborted then, it may have taken parts of that one back: Crash, the next start looks (:mod:`.lost`). If it is
+        committed it has mended them, except where it did not write: that has to be decided, or Refused.
         """
         began = time.monotonic()
         failpoint = self._config.failpoint
@@ -142,20 +154,36 @@ class Unit:
                 raise Crash(f"unit {self.partition}: commit before restore")
             changelogs = tuple(sorted(self.changelog_ids(state).items()))
             mark = SourceMark(batch.topic_id, batch.next_offset, self._partitions, changelogs)
+            changes = self._changes(batch, mark)
+            parts = self._parts(batch, changes, state.sources.get(batch.topic))
+            outputs = frozenset(place for place in parts.counts if place[0] not in changes)
             started = time.monotonic()
             try:
                 ends = self._transactions.commit(
                     batch.raw_outputs(),
-                    self._changes(batch, mark),
+                    changes,
                     TopicPartition(batch.topic, self.partition, batch.next_offset),
                     self._group,
-                    batch.position(batch.records[-1], 0).header(),
+                    (batch.position(batch.records[-1], 0).header(), parts.header()),
                 )
-            except Aborted:
-                self._decided(batch, time.monotonic() - started)
+            except Aborted as error:
+                if time.monotonic() - started >= SLOW_TRANSACTION:
+                    self._decided(outputs)
+                if self._long_answered:
+                    raise Crash(
+                        f"{error}: it may have taken back what was committed before: the next start looks"
+                    ) from error
                 raise
             failpoint("committed")
-            self._decided(batch, time.monotonic() - started)
+            written = frozenset(parts.counts)
+            if time.monotonic() - started >= SLOW_TRANSACTION:
+                self._decided(outputs | self._written)
+                self._answered = None
+            else:
+                if self._long_answered and not self._written <= written:
+                    self._decided(self._written)
+                self._answered = time.monotonic()
+            self._written = written
             persisted = self.store.commit(
                 {overlay.prefix: overlay.writes for overlay in batch.overlays.values() if overlay.writes},
                 StoreState(
@@ -171,17 +199,32 @@ class Unit:
                 failpoint("persisted")
         return time.monotonic() - began
 
-    def _decided(self, batch: Batch, took: float) -> None:
-        """Return when the transaction of ``batch``, which took so many seconds, is certainly decided everywhere."""
-        if took < SLOW_TRANSACTION:
-            return
-        log.warning("unit %s: a transaction took %.1f s: waiting until all of it is decided", self.partition, took)
-        outputs = {(topic, partition) for topic, _, _, partition, *_ in batch.outputs}
+    @property
+    def _long_answered(self) -> bool:
+        """Whether the last commit is in doubt: answered so long ago that its coordinator may have been restarted."""
+        return self._answered is not None and time.monotonic() - self._answered >= SLOW_TRANSACTION
+
+    def _decided(self, outputs: AbstractSet[tuple[str, int]]) -> None:
+        """Return when what was written to ``outputs`` and to all that this unit always writes to is decided."""
+        log.warning("unit %s: a coordinator may have been restarted: waiting until all is decided", self.partition)
         self.waiting_since = time.monotonic()
         try:
             self._wait_decided(self.partition, outputs, lambda: self.dead)
         finally:
             self.waiting_since = None
+
+    def write_again(self, records: Iterable[Message]) -> None:
+        """Commit records of the last transaction that were lost of it. Before restore; the store does not follow.
+
+        Raises Closed when the unit was given away, Crash otherwise.
+        """
+        with self.lock:
+            if self.dead or self._transactions is None:
+                raise Closed(f"unit {self.partition} was given away")
+            try:
+                self._transactions.write_again(records)
+            except Aborted as error:
+                raise Crash(str(error)) from error
 
     @property
     def step(self) -> str:
@@ -209,6 +252,13 @@ class Unit:
         }
         changes.setdefault(self.marks_topic, []).append((source_key(batch.topic), mark.encode()))
         return changes
+
+    def _parts(self, batch: Batch, changes: Mapping[str, Sequence[Change]], mark: SourceMark | None) -> Parts:
+        counts: dict[tuple[str, int], int] = dict(Counter(map(_PLACE, batch.outputs)))
+        counts |= {(topic, self.partition): len(records) for topic, records in changes.items()}
+        first = batch.records[0].offset()
+        assert first is not None
+        return Parts(None if mark is None else mark.offset, first, counts)
 
     def close(self, wait_idle: float) -> None:
         """Release store and producer, after a running commit and, within ``wait_idle``, the agent."""

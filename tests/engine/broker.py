@@ -3,6 +3,9 @@
 It follows Kafka's rules: a transactional id has an epoch, taking it raises the epoch and aborts what was open; records
 of a transaction lie in the log from the moment they are produced and are decided by a marker, which takes an offset;
 the last stable offset stops at the first undecided record; group offsets of a transaction count when it commits.
+
+And as brokers do that are restarted: a commit may be decided and answered, and some logs never get its marker. What
+hangs there is decided by the next marker of that producer, whatever it is of.
 """
 
 from __future__ import annotations
@@ -13,12 +16,15 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import TIMESTAMP_CREATE_TIME, KafkaError, Message, TopicPartition
 
 from streams.engine.logs import TopicFacts
 from streams.engine.resume import LogRange
 
 from .fakes import kafka_error
+
+#: Between two records, in ms.
+TICK = 300
 
 
 class Killed(BaseException):
@@ -40,6 +46,14 @@ class Entry:
     value: bytes | None
     fate: Fate
     marker: bool = False
+    headers: list[tuple[str, bytes]] = field(default_factory=list)
+    time: int = 0
+
+    def message(self, topic: str) -> Message:
+        return Message(
+            topic=topic, partition=0, offset=self.offset, key=self.key, value=self.value, headers=[*self.headers],
+            timestamp=(TIMESTAMP_CREATE_TIME, self.time),
+        )  # fmt: skip
 
 
 @dataclass
@@ -78,8 +92,7 @@ class Log:
 
 @dataclass
 class Transaction:
-    entries: list[Entry] = field(default_factory=list)
-    logs: dict[str, Log] = field(default_factory=dict)
+    entries: dict[str, list[Entry]] = field(default_factory=dict)
     offsets: dict[str, int] = field(default_factory=dict)
 
 
@@ -87,6 +100,7 @@ class Transaction:
 class Fault:
     """What happens at a call: ``kind`` at the call ``step`` of a producer, or at a failpoint of that name.
 
+    ``torn`` and the logs that never hear of it, as bits in order of their names: a commit that is decided, see above.
     ``abort``, ``fatal``: the error librdkafka would give. ``lost``: the call has its effect and its answer never
     comes; ``unanswered``: neither effect nor answer. ``kill``, ``kill_after``: the process ends before or after it.
     It strikes once, when the step was passed ``skip`` times.
@@ -105,6 +119,11 @@ class Broker:
         #: The group's offsets, which expire, and what they were when last committed.
         self.group: dict[str, int] = {}
         self.processed: dict[str, int] = {}
+        #: What hangs, by transactional id and topic.
+        self.hung: dict[str, dict[str, list[Entry]]] = {}
+        #: Whether a committed transaction may lack a part, until a unit has restored.
+        self.harmed = False
+        self.time = 0
         self.faults: list[Fault] = []
         self._passed: Counter[tuple[str, str]] = Counter()
 
@@ -130,17 +149,47 @@ class Broker:
         if self.hit("kill", name):
             raise Killed(name)
 
-    def decide(self, transactional_id: str, fate: Fate) -> None:
+    def decide(self, transactional_id: str, fate: Fate, torn: int = 0) -> None:
         transaction = self.open.pop(transactional_id, None)
         if transaction is None:
             return
-        for entry in transaction.entries:
-            entry.fate = fate
-        for log in transaction.logs.values():
-            log.append(None, None, fate, marker=True)
+        hung = self.hung.setdefault(transactional_id, {})
+        for bit, (topic, entries) in enumerate(sorted(transaction.entries.items())):
+            hung.setdefault(topic, []).extend(entries)
+            if torn >> bit & 1:
+                self.harmed = True
+            else:
+                self._mark(topic, hung.pop(topic), fate)
         if fate is Fate.COMMITTED:
             self.group |= transaction.offsets
             self.processed |= transaction.offsets
+
+    @property
+    def hung_anywhere(self) -> bool:
+        return any(self.hung.values())
+
+    def settle(self) -> None:
+        """Commit what hangs, as an operator does who knows that its transaction was."""
+        for parts in self.hung.values():
+            for topic, entries in parts.items():
+                self._mark(topic, entries, Fate.COMMITTED)
+        self.hung.clear()
+
+    def _mark(self, topic: str, entries: list[Entry], fate: Fate) -> None:
+        for entry in entries:
+            entry.fate = fate
+        self.log(topic).append(None, None, fate, marker=True)
+
+    def read(self, stretches: Mapping[tuple[str, int], tuple[int, int]], *, undecided: bool) -> Any:
+        """What :func:`streams.engine.reading.read_stretches` returns."""
+        return {
+            (topic, partition): [
+                entry.message(topic)
+                for entry in self.log(topic).entries
+                if start <= entry.offset < end and not entry.marker and (undecided or entry.fate is Fate.COMMITTED)
+            ]
+            for (topic, partition), (start, end) in stretches.items()
+        }
 
 
 class ModelProducer:
@@ -193,9 +242,11 @@ class ModelProducer:
     ) -> None:
         def append() -> None:
             transaction = self._broker.open.setdefault(self._id, Transaction())
-            log = transaction.logs[topic] = self._broker.log(topic)
-            entry = log.append(key, value, Fate.OPEN)
-            transaction.entries.append(entry)
+            entry = self._broker.log(topic).append(key, value, Fate.OPEN)
+            entry.headers = list(headers or ())
+            self._broker.time += TICK
+            entry.time = self._broker.time
+            transaction.entries.setdefault(topic, []).append(entry)
             if callback is not None:
                 self._reports.append((callback, Message(topic=topic, partition=0, offset=entry.offset)))
 
@@ -223,7 +274,8 @@ class ModelProducer:
         self._call("offsets", send)
 
     def commit_transaction(self, timeout: float = -1) -> None:
-        self._call("commit", lambda: self._broker.decide(self._id, Fate.COMMITTED))
+        torn = next((bits for bits in range(1, 8) if self._broker.hit(f"torn {bits}", "commit")), 0)
+        self._call("commit", lambda: self._broker.decide(self._id, Fate.COMMITTED, torn))
 
     def abort_transaction(self, timeout: float = -1) -> None:
         self._call("abort", lambda: self._broker.decide(self._id, Fate.ABORTED))
@@ -253,6 +305,14 @@ class ModelLogs:
             log = self._broker.log(topic)
             found[topic, partition] = LogRange(f"id-of-{topic}", 0, log.end, log.stable)
         return found
+
+    def since(self, partitions: Iterable[tuple[str, int]], timestamp: int) -> dict[tuple[str, int], int | None]:
+        return {
+            (topic, partition): next(
+                (entry.offset for entry in self._broker.log(topic).entries if entry.time >= timestamp), None
+            )
+            for topic, partition in partitions
+        }
 
 
 class ModelConsumer:

@@ -23,13 +23,15 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from streams.engine import Crash, EngineConfig, Refused, restore
+from streams.engine import Crash, EngineConfig, Refused, mending, restore
+from streams.engine import unit as unit_module
 from streams.engine.batch import Batch, TableSpec
 from streams.engine.changelog import SourceMark, source_of
 from streams.engine.errors import Aborted, Closed
 from streams.engine.group import Group
 from streams.engine.inspection import look_local
 from streams.engine.logs import Logs
+from streams.engine.mending import Mender
 from streams.engine.restore import Restorer
 from streams.engine.rows import TableRows
 from streams.engine.store import StoreState
@@ -52,6 +54,7 @@ STARTING = [Fault(kind, "init") for kind in KINDS] + [Fault("kill", "restoring",
 COMMITTING = st.one_of(
     # The decisive call as often as all others together.
     st.sampled_from([Fault(kind, "commit") for kind in KINDS]),
+    st.sampled_from([Fault(f"torn {bits}", "commit") for bits in range(1, 8)]),
     st.sampled_from(
         [
             *(Fault(kind, call) for call in ("begin", "offsets", "flush", "abort") for kind in KINDS),
@@ -114,6 +117,7 @@ class Model(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="engine-model-", dir=MEMORY))
         self.patches = pytest.MonkeyPatch()
         self.patches.setattr(restore, "Consumer", self._consumer)
+        self.patches.setattr(mending, "read_stretches", self._read)
         if self.mutant is not None:
             type(self).mutant(self.patches)
         self.broker = Broker()
@@ -129,6 +133,9 @@ class Model(RuleBasedStateMachine):
 
     def _consumer(self, *_: Any, **__: Any) -> ModelConsumer:
         return ModelConsumer(self.broker)
+
+    def _read(self, _: Any, stretches: Any, *, undecided: bool = False) -> Any:
+        return self.broker.read(stretches, undecided=undecided)
 
     def teardown(self) -> None:
         self.broker.arm()
@@ -167,7 +174,7 @@ class Model(RuleBasedStateMachine):
             _copy(self.copies[0], folder)
         made = config(
             folder, operation_timeout=0.0, failpoint=self.broker.failpoint, cache_bytes=4000,
-            flush_interval=3600.0 if lagging else 0.0,
+            flush_interval=3600.0 if lagging else 0.0, transaction_timeout=0.01, hanging_timeout=0.02,
         )  # fmt: skip
         group = Group(
             made, [SOURCE], [COUNTS, LAST], [OUT], self.pool,
@@ -181,6 +188,7 @@ class Model(RuleBasedStateMachine):
         self.broker.arm(*([] if fault is None else [fault]))
         try:
             unit.fence()
+            self.broker.settle()  # as far as nobody has decided it meanwhile; the guard would refuse
             unit.committed[SOURCE] = self.broker.group.get(SOURCE)
             group.restore(group.units, lambda restored: setattr(restored, "restored", True))
         except Killed:
@@ -189,6 +197,7 @@ class Model(RuleBasedStateMachine):
             self._stop(number)
         else:
             assert unit.restored
+            self.broker.harmed = False
             self.machines[number] = Worker(made, unit, unit.start_at[SOURCE])
         finally:
             self.broker.arm()
@@ -222,12 +231,14 @@ class Model(RuleBasedStateMachine):
             for output in fold(overlays, entry.key, entry.value, entry.offset):
                 batch.send(OUT, output, entry.key, 0, record=messages[entries.index(entry)])
         self.broker.arm(*faults)
+        # What hangs does so since a coordinator's restart: whatever follows takes long.
+        self.patches.setattr(unit_module, "SLOW_TRANSACTION", 0.0 if self.broker.hung_anywhere else 3600.0)
         try:
             worker.unit.commit(batch)
             worker.position = batch.next_offset
         except Aborted:
             pass  # the same records again
-        except (Crash, Closed):
+        except (Crash, Closed, Refused):
             self._stop(number)
         except Killed:
             self._kill(number)
@@ -251,11 +262,12 @@ class Model(RuleBasedStateMachine):
         else:
             self._kill(number)
 
-    @precondition(lambda self: self.broker.group)
+    @precondition(lambda self: self.broker.group and not self.broker.harmed)
     @rule()
     def expire_group_offsets(self) -> None:
         self.broker.group.clear()
 
+    @precondition(lambda self: not self.broker.harmed)
     @rule()
     def compact(self) -> None:
         for table in (COUNTS, LAST):
@@ -300,10 +312,14 @@ class Model(RuleBasedStateMachine):
 
     @invariant()
     def outputs_are_the_fold_of_what_is_processed_once_and_in_order(self) -> None:
+        if self.broker.harmed:
+            return
         assert [entry.value for entry in self.broker.log(OUT).committed()] == self.outputs[self.processed]
 
     @invariant()
     def changelogs_are_the_tables_and_say_how_far(self) -> None:
+        if self.broker.harmed:
+            return
         marks: dict[str, SourceMark] = {}
         for table in (COUNTS, LAST):
             rows: dict[bytes, bytes] = {}
@@ -335,14 +351,19 @@ class Model(RuleBasedStateMachine):
     def _check_state(self, state: StoreState) -> None:
         assert (state.sources[SOURCE].offset if state.sources else 0) <= self.processed
         for topic, position in state.changelogs.items():
-            assert position.offset <= self.broker.log(topic).stable
+            assert position.offset <= self._answered(topic)
+
+    def _answered(self, topic: str) -> int:
+        """How far a local copy may be: what was answered is in it, though it may hang."""
+        log = self.broker.log(topic)
+        return log.end if self.broker.harmed else log.stable
 
     def _check_disk(self, folder: Path) -> None:
         found: Tables = {}
         at = 0
         for table in (COUNTS, LAST):
             with look_local(config(folder), table.name, 0) as look:
-                assert look.reach.offset <= self.broker.log(table.changelog).stable
+                assert look.reach.offset <= self._answered(table.changelog)
                 found[table.name] = dict(look.scan(b""))
                 at = look.reach.sources.get(SOURCE, 0)
         assert at <= self.processed
@@ -407,13 +428,13 @@ def unknown_outcomes_taken_for_aborts(patches: pytest.MonkeyPatch) -> None:
 
 
 def no_replay(patches: pytest.MonkeyPatch) -> None:
-    opened = Restorer._open
+    planned = Restorer._plan
 
-    def broken(self: Restorer, unit: Unit, ranges: Any) -> list[Any]:
-        opened(self, unit, ranges)
+    def broken(self: Restorer, unit: Unit, *arguments: Any) -> list[Any]:
+        planned(self, unit, *arguments)
         return []
 
-    patches.setattr(Restorer, "_open", broken)
+    patches.setattr(Restorer, "_plan", broken)
 
 
 def a_position_without_its_rows(patches: pytest.MonkeyPatch) -> None:
@@ -421,8 +442,30 @@ def a_position_without_its_rows(patches: pytest.MonkeyPatch) -> None:
     patches.setattr(TableRows, "take_dirty", lambda _: [])
 
 
+def nothing_is_mended(patches: pytest.MonkeyPatch) -> None:
+    patches.setattr(Mender, "doubtful", lambda *_: [])
+
+
+def outputs_are_not_mended(patches: pytest.MonkeyPatch) -> None:
+    patches.setattr(mending, "outputs_seen", lambda *_: True)
+    patches.setattr(mending, "outputs_lost", lambda *_: [])
+
+
+def an_abort_is_never_doubted(patches: pytest.MonkeyPatch) -> None:
+    patches.setattr(Unit, "_long_answered", False)
+
+
 @pytest.mark.parametrize(
-    "mutant", [rows_before_the_commit, unknown_outcomes_taken_for_aborts, no_replay, a_position_without_its_rows]
+    "mutant",
+    [
+        rows_before_the_commit,
+        unknown_outcomes_taken_for_aborts,
+        no_replay,
+        a_position_without_its_rows,
+        nothing_is_mended,
+        outputs_are_not_mended,
+        an_abort_is_never_doubted,
+    ],
 )
 def test_given_a_broken_engine_then_the_model_objects(mutant: Any) -> None:
     broken = type("Broken", (Model,), {"mutant": staticmethod(mutant)})

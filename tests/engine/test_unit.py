@@ -16,6 +16,7 @@ from streams.engine.batch import Batch
 from streams.engine.changelog import SourceMark, source_key
 from streams.engine.config import EngineConfig
 from streams.engine.errors import Aborted, Closed
+from streams.engine.parts import Parts
 from streams.engine.unit import Unit
 
 from .fakes import CHANGELOG_ID, TABLE, TOPIC_ID, FakeProducer, config, kafka_error, make_batch, record, restored_unit
@@ -230,7 +231,16 @@ def test_given_a_batch_then_the_last_record_of_each_changelog_says_where_it_came
     settings, producer = config(tmp_path), FakeProducer()
     unit = restored_unit(settings, producer)
     unit.commit(make_batch(settings, [record(4), record(5)], unit.store))
-    assert producer.headers[TABLE.changelog] == [SourcePosition("source", TOPIC_ID, 0, 5, 0).header()]
+    parts = Parts(None, 4, {(TABLE.changelog, 0): 1})
+    assert producer.headers[TABLE.changelog] == [SourcePosition("source", TOPIC_ID, 0, 5, 0).header(), parts.header()]
+    batch = make_batch(settings, [record(6)], unit.store)
+    for _ in batch:
+        batch.send("out", b"o", b"k", 2)
+        batch.send("out", b"o", b"k", 2)
+        batch.send("out", b"o", b"k")
+    unit.commit(batch)
+    parts = Parts(6, 6, {("out", 2): 2, ("out", -1): 1, (TABLE.changelog, 0): 1})
+    assert Parts.from_headers(producer.headers[TABLE.changelog]) == parts
     unit.close(0)
 
 

@@ -3,14 +3,12 @@ the others show, so that its output is visible once and its unit goes on from wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
 
 from streams.engine import Refused, SourcePosition
-from streams.engine.changelog import SourceMark, source_key
 from streams.engine.findings import Findings
 from streams.engine.logs import Logs
 from streams.engine.repair import find_hanging, settle_hanging
@@ -22,13 +20,9 @@ from tests.kafka import read_all
 from tests.stack import unique
 
 from .lab import Lab
+from .torn import BEFORE, DOUBT, PARTITION, commits, process
 
 pytestmark = [pytest.mark.services, pytest.mark.faults]
-
-PARTITION = 1
-BEFORE = 3
-#: The source offset of the record whose transaction is in doubt.
-DOUBT = BEFORE
 
 
 @pytest.fixture(scope="module")
@@ -39,54 +33,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
 
 @pytest.fixture
 def lab(broker: KafkaCluster, tmp_path: Path) -> Lab:
-    """Records wait in the source; the first of them are processed."""
     made = Lab(broker.bootstrap, unique("settle"), tmp_path)
-    made.create_all()
-    producer = Producer({"bootstrap.servers": made.bootstrap})
-    for number in range(BEFORE + 2):
-        producer.produce(made.source, b"%d" % number, b"k", PARTITION)
-    assert producer.flush(30) == 0
-    with made.worker() as worker:
-        worker.restore()
-        for offset in range(BEFORE):
-            worker.commit(PARTITION, offset, {b"k": b"%d" % offset})
+    process(made)
     return made
-
-
-def commits(lab: Lab, hangs: Iterable[str]) -> None:
-    """The transaction of one more record is committed; the parts in ``hangs`` never hear of it."""
-    hangs = set(hangs)
-    config = lab.config()
-    source_id = Logs(config).describe([lab.source])[lab.source].topic_id
-    changelog_id = Logs(config).describe([lab.table.changelog])[lab.table.changelog].topic_id
-    header = SourcePosition(lab.source, source_id, PARTITION, DOUBT, 0).header()
-    mark = SourceMark(source_id, DOUBT + 1, lab.partitions, ((lab.table.name, changelog_id),))
-    parts = {
-        "output": (lab.out, [Row(b"k", b"%d" % DOUBT, [header])]),
-        "changelog": (
-            lab.table.changelog,
-            [Row(b"k", b"%d" % DOUBT), Row(source_key(lab.source), mark.encode(), [header])],
-        ),
-    }
-    producer = Producer(config.producer(PARTITION))
-    asker = Consumer({"bootstrap.servers": lab.bootstrap, "group.id": lab.prefix})
-    producer.init_transactions(30)
-    producer.begin_transaction()
-    for name in parts.keys() - hangs:
-        topic, rows = parts[name]
-        for row in rows:
-            producer.produce(topic, row.value, row.key, PARTITION, headers=list(row.headers))
-    if "offsets" not in hangs:
-        ended = [TopicPartition(lab.source, PARTITION, DOUBT + 1)]
-        producer.send_offsets_to_transaction(ended, asker.consumer_group_metadata(), 30)
-    producer.commit_transaction(30)
-    asker.close()
-    hang(
-        config,
-        f"{lab.prefix}-{PARTITION}",
-        {(topic, PARTITION): rows for name, (topic, rows) in parts.items() if name in hangs},
-        {(lab.source, PARTITION): DOUBT + 1} if "offsets" in hangs else None,
-    )
 
 
 def needed(lab: Lab) -> Needed:
