@@ -6,6 +6,7 @@ against that. A broken engine must be objected to: tests/faults/engine/test_orac
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from bisect import bisect_left
@@ -21,6 +22,8 @@ OUTPUT = struct.Struct("<BqqI")
 TABLE_OF = {"a": "progress", "b": "items"}
 #: So many findings of one kind are told.
 TOLD = 5
+#: Without an answer for so long, a broker was away.
+AWAY_S = 2.5
 
 
 class Fold:
@@ -234,12 +237,17 @@ def offsets_do_not_go_back(samples: Sequence[Sample], deletions: Sequence[Deleti
     After a deletion there are none, until the first is committed: not before what was seen, or, after a repair,
     wherever its changelog ends. What the repair is for shows before it: an offset that fell, and does not move from
     there until it is deleted. A question asked while they were being deleted says nothing.
+
+    A broker that was away tells offsets as they were at some time before, until something is written to the group:
+    after AWAY_S without an answer one may have fallen, if nothing was committed from there; the next that is seen is
+    not before the one that was known.
     """
     known: dict[tuple[str, int], int] = {}
     fell: dict[tuple[str, int], int] = {}
     none: set[tuple[str, int]] = set()
     coming = sorted(deletions, key=lambda deletion: deletion.ended)
     since: Deletion | None = None
+    answered = math.inf
     for sample in samples:
         asked = sample.at if sample.asked is None else sample.asked
         if any(deletion.began <= sample.at and asked < deletion.ended for deletion in deletions):
@@ -248,6 +256,7 @@ def offsets_do_not_go_back(samples: Sequence[Sample], deletions: Sequence[Deleti
             since, none = coming.pop(0), set(known)
             if since.repair:
                 fell.clear()
+        away, answered = asked - answered >= AWAY_S, sample.at
         for at, offset in sample.committed.items():
             before = known.get(at, offset)
             if at in none:
@@ -257,9 +266,11 @@ def offsets_do_not_go_back(samples: Sequence[Sample], deletions: Sequence[Deleti
                 if since is not None and since.repair:
                     before = offset
             elif at in fell and offset != fell[at]:
-                yield _went_back(at, before, fell.pop(at))
+                last = fell.pop(at)
+                if offset < before:
+                    yield _went_back(at, before, last)
             if offset < before:
-                if at in fell or (coming and coming[0].repair):
+                if at in fell or away or (coming and coming[0].repair):
                     fell[at] = offset
                     continue
                 yield _went_back(at, before, offset)

@@ -328,6 +328,26 @@ def test_given_an_offset_that_fell_and_no_repair_after_it_then_objected() -> Non
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "objections"),
+    [
+        ([5, 6], [4, 6, 7], []),
+        ([5, 6], [4, 4, 4, 9], []),
+        # Something was committed from there, or nothing ever after.
+        ([5, 6], [4, 5, 9], [(6, 4), (6, 5)]),
+        ([5, 6], [4, 3, 9], [(6, 4), (6, 3)]),
+        ([5, 6], [4, 4], [(6, 4)]),
+        ([5, 6], [6, 4, 9], [(6, 4)]),
+    ],
+)
+def test_given_a_broker_that_was_away_then_its_first_answers_may_be_old(
+    before: list[int], after: list[int], objections: list[tuple[int, int]]
+) -> None:
+    samples = [*seen(*before), *seen(*after, begin=10)]
+    found = list(oracle.offsets_do_not_go_back(samples))
+    assert found == [f"a[0] went back from {known} to {to}" for known, to in objections]
+
+
 def test_given_a_question_asked_during_a_deletion_then_its_answer_says_nothing() -> None:
     early = Sample(2.0, {("a", 0): 6}, {}, asked=1.0)
     samples = [*seen(6, 6), early, *seen(NONE, 4, begin=3)]
