@@ -11,7 +11,7 @@ restarted in it (:mod:`.unit`).
 
 What it cannot see: a commit is answered when it is decided, a few ms before its markers are written. If the
 coordinator dies between the two, the next transaction of the unit is the one that takes long. Its commit mends the
-hanging part, its abort would lose it.
+hanging part, its abort takes it back: then it is written again (:mod:`.lost`).
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ def wait_decided(
     stable: dict[tuple[str, int], int] = {}
     moved: dict[tuple[str, int], float] = {}
     waiting = set(partitions)
+    step = 0.01  # a marker that is only being written is there in a few ms
     while waiting:
         now = clock()
         for key, found in ranges(waiting).items():
@@ -108,4 +109,5 @@ def wait_decided(
         if waiting:
             if given_up():
                 raise Closed("the units were given away")
-            pause(0.25)
+            pause(step)
+            step = min(2 * step, 0.25)

@@ -6,9 +6,10 @@ though the transaction is complete (tests/faults/orphans). The next marker of th
 mends it; an abort, also one by fencing, takes it back. No client can prevent it: between the answer and the marker
 nothing tells the two apart. So it is looked for before a unit's first transaction, when everything is decided.
 
-**Which transaction.** Only the last committed one of a unit can have lost a part. The one after it is either committed
-quickly, and then its coordinator had all markers of the one before acknowledged; or it took so long that it waits
-until all is decided, and is refused if it does not get so; or it was aborted, and then the worker ends (:mod:`.unit`).
+**Which transaction.** Only the last committed one of a unit can have lost a part. The one after it either ended within
+SLOW_TRANSACTION of its answer, in which no coordinator is restarted: the markers of the one before were written. Or it
+was committed, and mended what it wrote to; that the rest is decided is waited for. Or it was aborted, and then the
+worker ends (:mod:`.unit`).
 
 **What proves that it was committed.** It wrote its outputs, its changelogs, in one of which the source mark, and the
 group's offset; all or none was committed, and each says how far the source is processed by it. So:

@@ -89,7 +89,7 @@ class Mender:
             before = self._newest_mark(marks, log_range, beyond.source)
             if beyond.parts.mark == (before.reached if before is not None else None):
                 last = beyond
-        if last is None or last.parts is None:
+        if last is None or last.parts is None or last.source not in unit.sources:
             return found
         if last is newest and unit.committed.get(last.source) not in (None, last.reached):
             return found  # refused later: nothing is changed before
@@ -140,8 +140,8 @@ class Mender:
         last = ended(tails[marks][-1]) if tails[marks] else None
         if last is None or last.offset + 2 < ranges[marks].end:
             return False  # more than the marker of its commit is behind it
-        if last.parts is None:
-            return True  # of an older build: nothing can be said
+        if last.parts is None or last.source not in unit.sources:
+            return True  # of an older build, or app: nothing can be said
         unseen = {
             place: count
             for place, count in last.parts.counts.items()

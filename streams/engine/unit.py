@@ -167,8 +167,8 @@ class Unit:
                     (batch.position(batch.records[-1], 0).header(), parts.header()),
                 )
             except Aborted as error:
-                if time.monotonic() - started >= SLOW_TRANSACTION:
-                    self._decided(outputs)
+                if (took := time.monotonic() - started) >= SLOW_TRANSACTION:
+                    self._decided(outputs, took)
                 if self._long_answered:
                     raise Crash(
                         f"{error}: it may have taken back what was committed before: the next start looks"
@@ -176,8 +176,8 @@ class Unit:
                 raise
             failpoint("committed")
             written = frozenset(parts.counts)
-            if time.monotonic() - started >= SLOW_TRANSACTION:
-                self._decided(outputs | self._written)
+            if (took := time.monotonic() - started) >= SLOW_TRANSACTION:
+                self._decided(outputs | self._written, took)
                 self._answered = None
             else:
                 if self._long_answered and not self._written <= written:
@@ -204,9 +204,13 @@ class Unit:
         """Whether the last commit is in doubt: answered so long ago that its coordinator may have been restarted."""
         return self._answered is not None and time.monotonic() - self._answered >= SLOW_TRANSACTION
 
-    def _decided(self, outputs: AbstractSet[tuple[str, int]]) -> None:
-        """Return when what was written to ``outputs`` and to all that this unit always writes to is decided."""
-        log.warning("unit %s: a coordinator may have been restarted: waiting until all is decided", self.partition)
+    def _decided(self, outputs: AbstractSet[tuple[str, int]], took: float = 0.0) -> None:
+        """Return when what was written to ``outputs`` and to all that this unit always writes to is decided.
+
+        ``took``: how long a slow transaction took, in seconds.
+        """
+        if took:
+            log.warning("unit %s: a transaction took %.1f s: waiting until all is decided", self.partition, took)
         self.waiting_since = time.monotonic()
         try:
             self._wait_decided(self.partition, outputs, lambda: self.dead)

@@ -58,7 +58,7 @@ def test_given_a_stable_offset_that_stands_still_then_refused_with_what_to_do() 
 
 
 def test_given_other_producers_at_work_then_a_moving_stable_offset_is_waited_for() -> None:
-    assert wait([(n, n + 3) for n in range(20)], patience=0.5).now == 0.75
+    assert wait([(n, n + 3) for n in range(20)], patience=0.05).now == pytest.approx(0.07)
 
 
 def test_given_units_given_away_then_the_wait_ends() -> None:

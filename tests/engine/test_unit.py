@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -225,6 +226,62 @@ def test_given_a_slow_abort_then_it_is_decided_everywhere_before_the_records_are
     assert len(waits.asked) == 1
     assert producer.log[-1] == "abort"
     unit.close(0)
+
+
+def test_given_a_commit_answered_long_ago_then_an_abort_ends_the_worker_and_the_next_start_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = Waits()
+    settings, producer, unit = slow_unit(tmp_path, monkeypatch, waits, threshold=60.0)
+    unit.commit(prepared(unit, settings))
+    producer.errors["commit"] = [kafka_error(abort=True)] * 2
+    with pytest.raises(Aborted):  # nobody was restarted in so short a time
+        unit.commit(prepared(unit, settings, offset=5))
+    monkeypatch.setattr("streams.engine.unit.SLOW_TRANSACTION", 0.0)
+    with pytest.raises(Crash, match="the next start looks"):
+        unit.commit(prepared(unit, settings, offset=5))
+    assert producer.log[-1] == "abort"
+    assert len(waits.asked) == 1
+    unit.close(0)
+
+
+def test_given_a_slow_commit_that_is_decided_then_the_next_abort_is_an_ordinary_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, producer, unit = slow_unit(tmp_path, monkeypatch, Waits())
+    unit.commit(prepared(unit, settings))
+    producer.errors["commit"] = [kafka_error(abort=True)]
+    with pytest.raises(Aborted):
+        unit.commit(prepared(unit, settings, offset=5))
+    unit.close(0)
+
+
+def test_given_a_commit_answered_long_ago_then_where_the_next_does_not_write_is_decided_before_the_store_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = Waits()
+    settings, _, unit = slow_unit(tmp_path, monkeypatch, waits, threshold=60.0)
+    batch = prepared(unit, settings)
+    batch.send("elsewhere", b"o", b"k", 3, record=batch.records[0])
+    unit.commit(batch)
+    clock = Clock(time.monotonic() + 120.0)
+    monkeypatch.setattr("streams.engine.unit.time", clock)
+    unit.commit(prepared(unit, settings, offset=5))
+    assert waits.asked == [(0, {("out", 0), ("elsewhere", 3), (TABLE.changelog, 0)})]
+    clock.now += 120.0
+    unit.commit(prepared(unit, settings, offset=6))
+    assert len(waits.asked) == 1, "the same partitions: it has mended what hung there"
+    unit.close(0)
+
+
+class Clock:
+    """Stands in for the module ``time``."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def monotonic(self) -> float:
+        return self.now
 
 
 def test_given_a_batch_then_the_last_record_of_each_changelog_says_where_it_came_from(tmp_path: Path) -> None:

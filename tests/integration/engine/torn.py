@@ -77,11 +77,17 @@ def commits(lab: Lab, hangs: Iterable[str], *, says: int | None = 1) -> None:
 
 def aborts(lab: Lab, where: Sequence[str]) -> None:
     """The unit's next transaction writes into the same partitions, and is aborted: it decides what hangs there."""
+    asker = Consumer({"bootstrap.servers": lab.bootstrap, "group.id": lab.prefix})
     producer = Producer(lab.config().producer(PARTITION))
     producer.init_transactions(30)
     producer.begin_transaction()
-    for name in where:
-        topic = {"output": lab.out, "changelog": lab.table.changelog}[name]
-        producer.produce(topic, b"aborted", b"k", PARTITION)
+    for name, topic in (("output", lab.out), ("changelog", lab.table.changelog)):
+        if name in where:
+            producer.produce(topic, b"aborted", b"k", PARTITION)
+    if "offsets" in where:
+        producer.send_offsets_to_transaction(
+            [TopicPartition(lab.source, PARTITION, DOUBT + 2)], asker.consumer_group_metadata(), 30
+        )
     assert producer.flush(30) == 0
     producer.abort_transaction(30)
+    asker.close()
