@@ -49,7 +49,7 @@ def is_new(case: Case, draft: Draft) -> bool:
 
 
 def join(case: Case, draft: Draft, other: Draft) -> None:
-    """``other``, which this scan has first seen (``is_new``), is ``draft`` from here on. Not saved."""
+    """``other``, which this scan has first seen (``is_new``) or only hooks, is ``draft`` from here on. Not saved."""
     other.end(draft.media_id)
     case.outputs.append(Merged(other.media_id, draft.media_id))
     draft.sights.pop(keys.ghost(draft.media_id), None)
