@@ -181,4 +181,5 @@ AGENT = Agent(
     outputs=OUTPUTS,
     declare=declare,
     batch_records_max=lambda settings: min(BATCH_RECORDS_MAX, settings.playback.batch_records_max),
+    bulk=True,
 )

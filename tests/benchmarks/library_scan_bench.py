@@ -4,7 +4,8 @@
 
 A whole deployment, each role a process, on the embedded Kafka and PostgreSQL. A scan lasts from its request until the
 read model says that it is finalized. ``--latency``: reports arrive at the door at an even rate, first alone, then while
-the first scan runs; their time is from the door's answer until the decision can be read. The last line is JSON.
+the first scan runs; their time is from when each was due, sent or not, until its decision can be read. What postgres
+holds counts shared memory once for each connection. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from .steady import Steady
 
 SOURCE = "shelf"
 TOPICS = (LIBRARY_COMMANDS, LIBRARY_OBSERVED, LIBRARY_CHANGED, MEDIA_MERGED)
-ROLES = ("work", "agents", "project-library", "project", "serve")
+ROLES = ("work", "agents-library", "project-library", "agents", "project", "serve")
 POLL_S = 0.02
 PATIENCE_S = 900.0
 
@@ -89,20 +90,25 @@ class Bench:
     def scan(self) -> Scanned:
         """Ask for a scan and wait for its end in the read model."""
         counters = [Counter(self.settings, topic, SOURCE, self._contract) for topic in TOPICS]
-        processes = {role: _tree_of(self._playhead, role) for role in ROLES}
-        before = {role: _cpu_s(found) for role, found in processes.items()}
+        pids = self._pids()
+        before = {name: _cpu_s(_family(pid)) for name, pid in pids.items()}
         began = time.monotonic()
-        with Peaks({role: self._playhead.supervisor.pid(role) for role in ROLES}) as peaks:
+        with Peaks(pids) as peaks:
             generation = self._ask()
             listed, row = self._ended(generation, began)
         finalized = time.monotonic() - began
-        cpu = {role: round(_cpu_s(_tree_of(self._playhead, role)) - before[role], 2) for role in ROLES}
+        cpu = {name: round(_cpu_s(_family(pid)) - before[name], 2) for name, pid in pids.items()}
         return Scanned(
             status=row[0], seen=row[1], added=row[2], changed=row[3], listed_s=round(listed, 2),
             finalized_s=round(finalized, 2), load=round(os.getloadavg()[0], 1),
             records={counter.topic.name: counter.count() for counter in counters},
             cpu_s=cpu, peak_mib={role: round(mib, 0) for role, mib in peaks.mib.items()},
         )  # fmt: skip
+
+    def _pids(self) -> dict[str, int]:
+        found = {role: self._playhead.supervisor.pid(role) for role in ROLES}
+        services = {"kafka": self._playhead.stack.kafka.pid, "postgres": self._playhead.stack.postgres.pid}
+        return {name: pid for name, pid in (found | services).items() if pid is not None}
 
     def _ask(self) -> int:
         outlet = Outlet(self.settings.kafka)
@@ -144,7 +150,7 @@ class Peaks:
 
     EVERY_S = 0.25
 
-    def __init__(self, pids: dict[str, int | None]) -> None:
+    def __init__(self, pids: dict[str, int]) -> None:
         self._pids = pids
         self.mib: dict[str, float] = {}
         self._stop = threading.Event()
@@ -161,16 +167,10 @@ class Peaks:
     def _run(self) -> None:
         while True:
             for role, pid in self._pids.items():
-                if pid is not None:
-                    now = sum(_rss_mib(one) for one in _family(pid))
-                    self.mib[role] = max(self.mib.get(role, 0.0), now)
+                now = sum(_rss_mib(one) for one in _family(pid))
+                self.mib[role] = max(self.mib.get(role, 0.0), now)
             if self._stop.wait(self.EVERY_S):
                 return
-
-
-def _tree_of(playhead: Running, role: str) -> list[psutil.Process]:
-    pid = playhead.supervisor.pid(role)
-    return [] if pid is None else _family(pid)
 
 
 def _family(pid: int) -> list[psutil.Process]:
@@ -276,9 +276,10 @@ def show(found: dict[str, Scanned], console: Console) -> None:
             f"{one.changed:,}", records, str(one.load),
         )  # fmt: skip
     console.print(table)
-    table = Table("CPU s · peak MiB", *ROLES)
+    names = [*ROLES, "kafka", "postgres"]
+    table = Table("CPU s · peak MiB", *names)
     for name, one in found.items():
-        table.add_row(name, *(f"{one.cpu_s[role]:.1f} · {one.peak_mib.get(role, 0):.0f}" for role in ROLES))
+        table.add_row(name, *(f"{one.cpu_s.get(who, 0):.1f} · {one.peak_mib.get(who, 0):.0f}" for who in names))
     console.print(table)
 
 

@@ -24,7 +24,8 @@ _SEEN: Final = b"SELECT event_id FROM api.events WHERE event_id = ANY(%s)"
 
 @dataclass(slots=True)
 class Window:
-    """Of the reports that were due in it, ms: from due to answered, from answered to readable."""
+    """Of the reports that were due in it, ms: from due to answered, from due to readable. A report is due when the rate
+    says so, whatever became of those before it."""
 
     answered_ms: list[float] = field(default_factory=list)
     visible_ms: list[float] = field(default_factory=list)
@@ -35,7 +36,6 @@ class Window:
 class _Sent:
     window: Window
     due: float
-    answered: float = 0.0
 
 
 class Steady:
@@ -107,9 +107,8 @@ class Steady:
             writer.write(self._request(event_id, number))
             head = await reader.readuntil(b"\r\n\r\n")
             await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]))
-            sent.answered = time.monotonic()
             if head.split()[1] == b"202":
-                sent.window.answered_ms.append((sent.answered - at) * 1000)
+                sent.window.answered_ms.append((time.monotonic() - at) * 1000)
                 with self._lock:
                     self._waiting[event_id] = sent
             else:
@@ -151,7 +150,7 @@ class Steady:
                         for (event_id,) in rows:
                             sent = self._waiting.pop(event_id, None)
                             if sent is not None:
-                                sent.window.visible_ms.append(max(0.0, now - sent.answered) * 1000)
+                                sent.window.visible_ms.append((now - sent.due) * 1000)
                 if not self._sender.is_alive():
                     until = min(until, time.monotonic() + SETTLE_S)
                     if not asked or time.monotonic() > until:
