@@ -51,6 +51,7 @@ class LibraryProjection(Projection[Change]):
         _write_items(fold, tx)
         _write_collections(fold, tx)
         _write_names(fold, tx)
+        _tell_doors(batch, tx)
         _write_sources(fold, tx)
         return Folded(fold.invalidations(), stale=fold.stale)
 
@@ -185,13 +186,19 @@ def _write_names(fold: LibraryFold, tx: Connection) -> None:
     )
     if aliases:
         tx.execute(sql.UPSERT_ALIASES.encode(), aliases)
-        tx.execute(sql.UPSERT_DOORS_ALIASES.encode(), aliases[:3])
     merges = _columns(
         (media, survivor, record.partition, record.log_epoch, record.offset)
         for media, (survivor, record) in fold.merges.items()
     )
     if merges:
         tx.execute(sql.UPSERT_MERGES.encode(), merges)
+
+
+def _tell_doors(batch: Sequence[Record[Change]], tx: Connection) -> None:
+    """Bring the aliases that doors look up to what the read models say of them now."""
+    named = {(r.event.source_id, r.event.upstream_id) for r in batch if isinstance(r.event, MediaAliased)}
+    if named:
+        tx.execute(sql.UPSERT_DOORS_ALIASES.encode(), _columns(sorted(named)))
 
 
 def _write_sources(fold: LibraryFold, tx: Connection) -> None:
