@@ -45,7 +45,9 @@ def attach(case: Case, draft: Draft, place: bytes, sight: Sight, details: ItemDe
 def is_new(case: Case, draft: Draft) -> bool:
     """Whether nobody knew it before this scan."""
     scan = case.scan
-    return scan is not None and all(sight.since >= scan.started for sight in draft.sights.values())
+    if scan is None or draft.first_seen_at < scan.started_at:
+        return False  # one that has moved lies nowhere else either
+    return all(sight.since >= scan.started for sight in draft.sights.values())
 
 
 def join(case: Case, draft: Draft, other: Draft) -> None:
