@@ -170,6 +170,21 @@ SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::bi
 ON CONFLICT (media_id) DO UPDATE SET survivor = excluded.survivor, partition = excluded.partition,
     log_epoch = excluded.log_epoch, version = excluded.version
 WHERE {_NEWER}"""
+# Whose playback of media that ended is shown as that of the survivor from here on: with all names it goes by, the
+# newest version of the rows that are shown, and that of the person's lists.
+MERGED_PLAYBACK: Final = """
+WITH touched AS (
+    SELECT DISTINCT p.user_ref, n.survivor FROM unnest(%s::text[], %s::text[]) AS n (media_id, survivor)
+    JOIN model.playback_progress p USING (media_id)
+), members AS (
+    SELECT user_ref, survivor, survivor AS media_id FROM touched
+    UNION ALL
+    SELECT t.user_ref, t.survivor, m.media_id FROM touched t JOIN model.media_merges m USING (survivor)
+)
+SELECT p.user_ref, m.survivor, array_agg(DISTINCT p.media_id), max(ARRAY[p.log_epoch, p.version]), max(p.partition),
+    max(ARRAY[u.log_epoch, u.version])
+FROM members m JOIN model.playback_progress p USING (user_ref, media_id) JOIN model.user_versions u USING (user_ref)
+GROUP BY p.user_ref, m.survivor ORDER BY p.user_ref, m.survivor"""
 UPSERT_SCAN: Final = f"""
 INSERT INTO model.scan_sessions AS row ({", ".join(SCAN_COLUMNS)})
 VALUES ({", ".join("%s" for _ in SCAN_COLUMNS)})
