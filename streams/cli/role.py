@@ -23,9 +23,9 @@ def give_way() -> None:
     """From here on this process, and every child it starts, has the CPU that reports leave; of the disk too, whose
     priority follows niceness. Once is enough: a second call adds nothing.
 
-    Niceness compares processes of one session only where Linux shares the CPU out between sessions first
-    (sched(7), autogroups), and a role that was started by a supervisor has a session of its own: that gives way as well.
-    A session with others in it, a terminal's, is left alone.
+    Niceness compares processes of one session only where Linux shares the CPU out between sessions first (sched(7),
+    autogroups), and a role that was started by a supervisor has a session of its own: that gives way as well. A session
+    with others in it, a terminal's, is left alone; a child that is to give way, too, makes no session of its own.
     """
     os.nice(max(0, YIELDS - os.nice(0)))
     if os.getsid(0) != os.getpid():

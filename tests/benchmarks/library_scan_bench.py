@@ -246,17 +246,18 @@ def latency(bench: Bench, per_s: int, seconds: float, console: Console) -> dict[
             unchanged = bench.scan()
         found["unchanged rescan"] = again
     show({"first, reports beside": first, "unchanged, reports beside": unchanged}, console)
-    table = Table("reports", "number", "answer p50 ms", "p99", "visible p50 ms", "p99", "max", title_justify="left")
+    table = Table("reports", "number", "answer p50 ms", "p99", "visible p50 ms", "p99", "max", "refused")
     rows: dict[str, Any] = {"per_s": per_s}
     for name, window in found.items():
         answered, visible = window.answered_ms, window.visible_ms
         row = {
             "reports": len(visible), "answer_p50_ms": percentile(answered, 0.5),
             "answer_p99_ms": percentile(answered, 0.99), "visible_p50_ms": percentile(visible, 0.5),
-            "visible_p99_ms": percentile(visible, 0.99), "visible_max_ms": max(visible), "refused": window.refused,
+            "visible_p99_ms": percentile(visible, 0.99), "visible_max_ms": max(visible),
         }  # fmt: skip
-        rows[name] = {key: round(value, 1) for key, value in row.items()}
-        table.add_row(name, str(row["reports"]), *(f"{row[key]:.0f}" for key in list(row)[1:6]))
+        rows[name] = {key: round(value, 1) for key, value in row.items()} | {"refused": dict(window.refused)}
+        refused = str(window.refused.total())
+        table.add_row(name, str(row["reports"]), *(f"{row[key]:.0f}" for key in list(row)[1:6]), refused)
     rows["times"] = round(rows["first scan"]["visible_p99_ms"] / rows["alone"]["visible_p99_ms"], 2)
     console.print(table)
     console.print(f"visible p99 while the first scan runs: {rows['times']} times that of without")
