@@ -6,19 +6,20 @@ import pytest
 
 from schemas.library import ItemObserved
 from streams.domain.library.outputs import Merged
-from tests.domain.library.simple import SOURCE, File, Library, located, tree_of
+from tests.domain.library.simple import SOURCE, File, Library, details_of, located, tree_of
 
 
-def told(library: Library, path: bytes, file: File) -> None:
-    """A watcher's word: where, and which inode; nothing of what is in it."""
+def told(library: Library, path: bytes, file: File, *, how: str = "hook") -> None:
+    """A watcher's word: where, and which inode; nothing of what is in it. Who reads it again says that too."""
     library.feed(
         ItemObserved(
             event_id="h",
             correlation_id="c",
             source_id=SOURCE,
             received_at=library.offset * 1_000,
-            how="hook",
+            how=how,
             locator=located(path, file),
+            details=details_of(path, file) if how == "refresh" else None,
         )
     )
 
@@ -94,3 +95,50 @@ def test_a_second_name_told_of_by_a_hook_is_of_the_media_that_is_still_there() -
     library.scan(tree_of(2) | {b"a": File(1, "h"), b"b": File(1, "h")})
     assert library.paths(media) == {b"a", b"b"}
     assert len(library.items) == 3
+
+
+def test_a_new_file_that_a_hook_told_of_is_read_by_the_scan_that_lists_it() -> None:
+    library = Library()
+    library.scan(tree_of(2))
+    told(library, b"a", File(1, "h"))
+    told(library, b"a", File(1, "h"))
+    library.scan(tree_of(2) | {b"a": File(1, "h")})
+    assert content(library, b"a") == "h"
+    assert library.known()[b"a"] == located(b"a", File(1, "h"))
+
+
+def test_what_a_hook_tells_of_a_known_file_that_changed_is_read_by_the_next_scan() -> None:
+    library = Library()
+    library.scan(tree_of(2) | {b"a": File(1, "h")})
+    media, since = library.at(b"a"), len(library.told)
+    told(library, b"a", File(2, "better", mtime=2))
+    assert library.changes(since) == []
+    library.scan(tree_of(2) | {b"a": File(2, "better", mtime=2)})
+    assert (library.at(b"a"), content(library, b"a")) == (media, "better")
+
+
+@pytest.mark.parametrize("how", ["hook", "refresh"])
+def test_names_that_are_swapped_swap_identities_whatever_was_told_before_the_scan(how: str) -> None:
+    one, two = File(1, "h1"), File(2, "h2", size=2_000)
+    library = Library()
+    library.scan({b"1": one, b"2": two})
+    media = library.at(b"1"), library.at(b"2")
+    told(library, b"1", two, how=how)
+    told(library, b"2", one, how=how)
+    library.scan({b"1": two, b"2": one})
+    assert (library.at(b"2"), library.at(b"1")) == media
+    assert (content(library, b"1"), content(library, b"2")) == ("h2", "h1")
+
+
+def test_a_file_that_is_read_again_as_it_was_is_described_anew() -> None:
+    library = Library()
+    library.scan({b"1": File(1, "h1", title="of an older reader")})
+    told(library, b"1", File(1, "h1", title="of a newer one"), how="refresh")
+    details = library.items[library.at(b"1")].details
+    assert details is not None
+    assert details.title == "of a newer one"
+
+
+def content(library: Library, path: bytes) -> str | None:
+    details = library.items[library.at(path)].details
+    return None if details is None else details.content_hash

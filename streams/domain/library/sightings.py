@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from schemas.library import ItemDetails, ItemObserved
 from streams.domain.library import evidence, handed, keys
 from streams.domain.library.case import Case
@@ -81,6 +83,9 @@ def _unknown(case: Case, event: ItemObserved, place: bytes, *, scanned: bool) ->
             return
         if event.upstream_id is None and event.details is None:
             sight = unread(sight)
+    elif event.upstream_id is None and event.details is None:
+        # The scan that lists it is to read it.
+        sight = replace(sight, mtime_ns=None)
     draft = Draft(case, fresh_id(case, place), None)
     draft.status = Status.PRESENT if scanned else Status.PROVISIONAL
     draft.listed = scanned
@@ -102,6 +107,13 @@ def _known(case: Case, event: ItemObserved, place: bytes, draft: Draft, sight: S
         return  # told before what made it missing was told
     if not scanned and not file and handed.spoils(case, draft, place, event):
         return
+    details = event.details
+    if not scanned and file and not unchanged(old, sight):
+        # A scan is to find that it changed, and to read it: it may be another.
+        if not draft.undecided:
+            sight, details = replace(old, seen=sight.seen, at=sight.at), None
+        elif details is None:
+            sight = replace(sight, mtime_ns=None)
     if scanned and event.settled and event.failed is None:
         replaced = not file and handed.in_doubt(case, draft, place, sight, event.details)
         if file and draft.undecided and (old.inode is None or itself(old, sight)):
@@ -145,7 +157,7 @@ def _known(case: Case, event: ItemObserved, place: bytes, draft: Draft, sight: S
         draft.settle()
     else:
         draft.generation = last_seen
-    changed = describe(draft, event.details, listed=looked, file=file)
+    changed = describe(draft, details, listed=looked, file=file)
     first = not case.seen_now(old)
     gain(case, draft, place, sight)
     draft.save()
