@@ -9,6 +9,10 @@ from projections.base import Connection, Invalidation
 CHANNEL = "playhead_outbox"
 """PostgreSQL channel that wakes the relay; delivered at commit."""
 
+BULK = ("item:", "collection:")
+"""How keys of the library begin. A scan makes them stale by the hundred thousand, and what tells of playback does not
+wait behind them."""
+
 _COPY = (
     b"COPY model.outbox (cache_key, model_epoch, log_epoch, partition, version, correlation_id, event_id, source_id,"
     b" reason) FROM STDIN"

@@ -2,7 +2,8 @@
 
 One transaction: read, publish, wait for Kafka's acknowledgements, delete. There is no cursor, because a
 transaction that commits late would be skipped by one; what is in the table is what has to be published. One
-relay works at a time (an advisory lock), so invalidations of a key keep their order; a second one stands by.
+relay works at a time (an advisory lock), so invalidations of a key keep their order; a second one stands by. Keys of
+the library have a share of each transaction and no more: what tells of playback is at most one transaction away.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import xxhash
 
 from projections.base import Connection
 from projections.database import Writer
-from projections.outbox import CHANNEL
+from projections.outbox import BULK, CHANNEL
 from schemas.events import CacheInvalidated
 from schemas.placement import partition_of
 from schemas.topics import CACHE_INVALIDATED
@@ -34,16 +35,21 @@ from streams.runtime.publisher import Record
 from streams.runtime.settings import Settings
 
 ROWS_MAX = 2_000
+BULK_ROWS_MAX = 500
 POLL_S = 1.0
 COUNT_EVERY_S = 5.0
 BACKOFF_FIRST_S = 0.1
 BACKOFF_MAX_S = 3.0
 # Any constant will do, as long as all relays of a database use the same.
 _LOCK = b"SELECT pg_try_advisory_xact_lock(hashtext('playhead.relay'))"
-_READ = (
+_COLUMNS = (
     "SELECT id, cache_key, model_epoch, log_epoch, partition, version, correlation_id, event_id, source_id, reason,"
-    " committed_at FROM model.outbox ORDER BY id LIMIT %s"
+    " committed_at FROM model.outbox"
 )
+# A key is in one of both for ever, so each keeps its order.
+_READ = f"{_COLUMNS} WHERE NOT cache_key LIKE ANY (%s) ORDER BY id LIMIT %s"
+_READ_BULK = f"{_COLUMNS} WHERE cache_key LIKE ANY (%s) ORDER BY id LIMIT %s"
+_BULK = [f"{prefix}%" for prefix in BULK]
 
 _log = logs.get(__name__)
 
@@ -134,13 +140,15 @@ class Relay:
             self.close()
 
     def publish_some(self) -> bool:
-        """Publish what lies in the outbox, at most ROWS_MAX rows; False when it was empty or another relay is
-        at work. Afterwards the rows are gone and acknowledged by Kafka, or still there."""
+        """Publish what lies in the outbox, at most ROWS_MAX rows and BULK_ROWS_MAX of the library; False when it was
+        empty or another relay is at work. Afterwards the rows are gone and acknowledged by Kafka, or still there."""
         with self._writer.transaction() as tx:
             if not _first(tx, _LOCK):
                 return False
-            rows = [OutboxRow(*row) for row in tx.execute(_READ, (ROWS_MAX,)).fetchall()]
-            self._count(tx, len(rows))
+            prompt = tx.execute(_READ.encode(), (_BULK, ROWS_MAX)).fetchall()
+            bulk = tx.execute(_READ_BULK.encode(), (_BULK, BULK_ROWS_MAX)).fetchall()
+            rows = [OutboxRow(*row) for row in (*prompt, *bulk)]
+            self._count(tx, len(rows), more=len(prompt) == ROWS_MAX or len(bulk) == BULK_ROWS_MAX)
             if not rows:
                 return False
             self._failpoint("relay.read_outbox")
@@ -162,9 +170,9 @@ class Relay:
         value = self._contract.encode(invalidation(row))
         return Record(CACHE_INVALIDATED.name, partition_of(key, CACHE_INVALIDATED.partitions), key, value)
 
-    def _count(self, tx: Connection, read: int) -> None:
+    def _count(self, tx: Connection, read: int, *, more: bool) -> None:
         """Set the gauge of waiting rows; counting a long outbox is work, so not every time."""
-        if read < ROWS_MAX:
+        if not more:
             metrics.OUTBOX_ROWS.set(read)
         elif time.monotonic() - self._counted_at >= COUNT_EVERY_S:
             self._counted_at = time.monotonic()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from projections.base import Connection, Folded, Projection, Record
+from projections.base import Connection, Folded, Invalidation, Projection, Record
 from projections.models import library_sql as sql
 from projections.models.library_fold import ItemAfter, Known, KnownItem, KnownMerge, LibraryFold
 from projections.models.library_rows import (
@@ -14,8 +14,10 @@ from projections.models.library_rows import (
     hold_sane,
     item_row,
     locator_rows,
+    reason_of,
     scan_row,
 )
+from projections.models.playback_rows import continue_key, progress_key
 from schemas.events import Event, SourcePosition
 from schemas.library import Change, ItemChanged, MediaAliased, MediaMerged, ScanChanged
 from schemas.topics import LIBRARY_CHANGED
@@ -51,8 +53,9 @@ class LibraryProjection(Projection[Change]):
         _write_items(fold, tx)
         _write_collections(fold, tx)
         _write_names(fold, tx)
+        _tell_doors(batch, tx)
         _write_sources(fold, tx)
-        return Folded(fold.invalidations(), stale=fold.stale)
+        return Folded([*fold.invalidations(), *_merged_playback(fold, tx)], stale=fold.stale)
 
 
 def _known(batch: Sequence[Record[Change]], tx: Connection) -> Known:
@@ -185,13 +188,47 @@ def _write_names(fold: LibraryFold, tx: Connection) -> None:
     )
     if aliases:
         tx.execute(sql.UPSERT_ALIASES.encode(), aliases)
-        tx.execute(sql.UPSERT_DOORS_ALIASES.encode(), aliases[:3])
     merges = _columns(
         (media, survivor, record.partition, record.log_epoch, record.offset)
         for media, (survivor, record) in fold.merges.items()
     )
     if merges:
         tx.execute(sql.UPSERT_MERGES.encode(), merges)
+
+
+def _tell_doors(batch: Sequence[Record[Change]], tx: Connection) -> None:
+    """Bring the aliases that doors look up to what the read models say of them now."""
+    named = {(r.event.source_id, r.event.upstream_id) for r in batch if isinstance(r.event, MediaAliased)}
+    if named:
+        tx.execute(sql.UPSERT_DOORS_ALIASES.encode(), _columns(sorted(named)))
+
+
+def _merged_playback(fold: LibraryFold, tx: Connection) -> list[Invalidation]:
+    """One for what is shown of each person's playback of media that ended, and for their lists.
+
+    Rows and their versions stay as they are, so these have the version of what is shown: ``merged`` as the reason says
+    that what is kept of that very version is stale.
+    """
+    if not fold.merges:
+        return []
+    by_survivor = dict(fold.merges.values())
+    named = _columns(sorted((media, survivor) for media, (survivor, _) in fold.merges.items()))
+    found: dict[str, Invalidation] = {}
+    for user_ref, survivor, media, version, partition, lists in tx.execute(sql.MERGED_PLAYBACK.encode(), named):
+        event = by_survivor[survivor].event
+        keys = [(progress_key(user_ref, one), version) for one in {*media, survivor}]
+        for key, (log_epoch, offset) in [*keys, (continue_key(user_ref), lists)]:
+            found[key] = Invalidation(
+                cache_key=key,
+                log_epoch=log_epoch,
+                partition=partition,
+                version=offset,
+                event_id=event.event_id,
+                correlation_id=event.correlation_id,
+                source_id=event.source_id,
+                reason=reason_of(event),
+            )
+    return [found[key] for key in sorted(found)]
 
 
 def _write_sources(fold: LibraryFold, tx: Connection) -> None:

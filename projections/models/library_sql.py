@@ -152,18 +152,39 @@ SELECT * FROM unnest(%s::text[], %s::text[], %s::text[], %s::integer[], %s::bigi
 ON CONFLICT (source_id, upstream_id) DO UPDATE SET media_id = excluded.media_id, partition = excluded.partition,
     log_epoch = excluded.log_epoch, version = excluded.version
 WHERE {_NEWER}"""
-# The door keeps an alias it finds, so the library's word replaces its computed one.
+# The door keeps an alias it finds, so the library's word replaces its computed one, and its doors look again. Of all
+# that a batch names, whether or not it is news to the read models: where the door looks may be older than they are.
 UPSERT_DOORS_ALIASES: Final = """
-INSERT INTO core.media_aliases AS row (source_id, upstream_media, media_id)
-SELECT * FROM unnest(%s::text[], %s::text[], %s::text[]) ORDER BY 1, 2
-ON CONFLICT (source_id, upstream_media) DO UPDATE SET media_id = excluded.media_id
-WHERE row.media_id <> excluded.media_id"""
+WITH said AS (
+    INSERT INTO core.media_aliases AS row (source_id, upstream_media, media_id)
+    SELECT a.source_id, a.upstream_id, a.media_id FROM unnest(%s::text[], %s::text[]) AS n (source_id, upstream_id)
+    JOIN model.upstream_aliases a USING (source_id, upstream_id) ORDER BY 1, 2
+    ON CONFLICT (source_id, upstream_media) DO UPDATE SET media_id = excluded.media_id
+    WHERE row.media_id <> excluded.media_id
+    RETURNING row.source_id)
+INSERT INTO core.alias_versions AS row (source_id, version) SELECT DISTINCT source_id, 1 FROM said ORDER BY 1
+ON CONFLICT (source_id) DO UPDATE SET version = row.version + 1"""
 UPSERT_MERGES: Final = f"""
 INSERT INTO model.media_merges AS row (media_id, survivor, partition, log_epoch, version)
 SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::bigint[]) ORDER BY 1
 ON CONFLICT (media_id) DO UPDATE SET survivor = excluded.survivor, partition = excluded.partition,
     log_epoch = excluded.log_epoch, version = excluded.version
 WHERE {_NEWER}"""
+# Whose playback of media that ended is shown as that of the survivor from here on: with all names it goes by, the
+# newest version of the rows that are shown, and that of the person's lists.
+MERGED_PLAYBACK: Final = """
+WITH touched AS (
+    SELECT DISTINCT p.user_ref, n.survivor FROM unnest(%s::text[], %s::text[]) AS n (media_id, survivor)
+    JOIN model.playback_progress p USING (media_id)
+), members AS (
+    SELECT user_ref, survivor, survivor AS media_id FROM touched
+    UNION ALL
+    SELECT t.user_ref, t.survivor, m.media_id FROM touched t JOIN model.media_merges m USING (survivor)
+)
+SELECT p.user_ref, m.survivor, array_agg(DISTINCT p.media_id), max(ARRAY[p.log_epoch, p.version]), max(p.partition),
+    max(ARRAY[u.log_epoch, u.version])
+FROM members m JOIN model.playback_progress p USING (user_ref, media_id) JOIN model.user_versions u USING (user_ref)
+GROUP BY p.user_ref, m.survivor ORDER BY p.user_ref, m.survivor"""
 UPSERT_SCAN: Final = f"""
 INSERT INTO model.scan_sessions AS row ({", ".join(SCAN_COLUMNS)})
 VALUES ({", ".join("%s" for _ in SCAN_COLUMNS)})

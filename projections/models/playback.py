@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -64,8 +64,10 @@ class PlaybackProjection(Projection[PlaybackDecided]):
             for statement in (sql.INSERT_PROCESSED, sql.INSERT_HISTORY, sql.INSERT_PLAYS, sql.INSERT_LISTENING):
                 tx.execute(statement.encode())
             written = tx.execute(sql.UPSERT_PROGRESS.encode())
+            ended = tx.execute(sql.SURVIVORS.encode())
         applied: list[Key] = written.fetchall()
-        return Folded(_invalidations([newest[key] for key in applied]), stale=len(newest) - len(applied))
+        survivors = dict(ended.fetchall())
+        return Folded(_invalidations([newest[key] for key in applied], survivors), stale=len(newest) - len(applied))
 
 
 def _per_key(
@@ -83,13 +85,14 @@ def _per_key(
     return newest, moved
 
 
-def _invalidations(written: Sequence[Record[PlaybackDecided]]) -> list[Invalidation]:
-    """One for each progress row written, for what was asked by the media it has taken in, and for each person's lists,
-    each with its newest version."""
+def _invalidations(written: Sequence[Record[PlaybackDecided]], survivors: Mapping[str, str]) -> list[Invalidation]:
+    """One for each progress row written, for what is asked by the media it has taken in or is shown in, and for each
+    person's lists, each with its newest version."""
     found: dict[str, Record[PlaybackDecided]] = {}
     for record in sorted(written, key=lambda record: (record.log_epoch, record.offset)):
         event = record.event
-        for media_id in (event.media_id, *event.joined):
+        shown_in = survivors.get(event.media_id, event.media_id)
+        for media_id in {event.media_id, shown_in, *event.joined}:
             found[progress_key(event.user_ref, media_id)] = record
         found[continue_key(event.user_ref)] = record
     return [

@@ -153,3 +153,8 @@ WITH applied AS (
     WHERE (excluded.log_epoch, excluded.version) > (row.log_epoch, row.version)
 )
 SELECT user_ref, media_id FROM applied"""
+
+# Of media in the stage that have ended: a decision made before the agent knew of it shows in the survivor.
+SURVIVORS = """
+SELECT DISTINCT s.media_id, m.survivor FROM pg_temp.playback_stage s JOIN model.media_merges m USING (media_id)
+WHERE s.newest"""

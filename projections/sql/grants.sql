@@ -54,10 +54,12 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
     model.media_items, model.media_locators, model.media_merges, model.upstream_aliases, model.scan_sessions,
     model.source_state, model.collections, model.collection_items
     TO playhead_projector;
-GRANT SELECT, INSERT, UPDATE ON core.media_aliases TO playhead_projector;
+GRANT SELECT, INSERT, UPDATE ON core.media_aliases, core.alias_versions TO playhead_projector;
 -- the door completes what a report leaves out and knows media by their names; it sees no person's playback
 GRANT USAGE ON SCHEMA api TO playhead_door;
 GRANT SELECT ON api.media_facts, api.media_names TO playhead_door;
+-- and asks whether the library has given any of them to another
+GRANT SELECT ON core.alias_versions TO playhead_door;
 -- the worker compares with what is known of files
 GRANT USAGE ON SCHEMA api TO playhead_worker;
 GRANT SELECT ON api.known_files TO playhead_worker;

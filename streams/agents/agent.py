@@ -29,7 +29,8 @@ class Agent:
     """``name`` is its consumer group, and with it the prefix of transactional ids and changelogs and the name of
     its state directory. ``outputs`` are the topics it writes in its transactions, besides changelogs and dead
     letters. ``declare`` declares its tables and its agent on the app; nothing connects there.
-    ``batch_records_max`` is its setting.
+    ``batch_records_max`` is its setting. ``bulk``: what it does may wait for reports, so a process of its own for it
+    gives way to them.
     """
 
     name: str
@@ -37,3 +38,4 @@ class Agent:
     outputs: tuple[str, ...]
     declare: Callable[[App, Settings, Contract], None]
     batch_records_max: Callable[[Settings], int]
+    bulk: bool = False

@@ -28,7 +28,7 @@ from schemas.placement import partition_of
 from schemas.topics import LIBRARY_COMMANDS, LIBRARY_OBSERVED
 from streams.agents import library_state as rows
 from streams.agents.agent import Agent, AgentTable
-from streams.agents.library_events import OUTPUTS, count, tell
+from streams.agents.library_events import EVERYWHERE, OUTPUTS, count, tell
 from streams.agents.library_needs import behind, places
 from streams.agents.library_shelf import TableShelf
 from streams.domain.library import keys
@@ -56,7 +56,7 @@ def declare(app: App, settings: Settings, contract: Contract) -> None:  # noqa: 
     """Declare the table and the agents of both topics on ``app``. Nothing connects here."""
     shelf = TableShelf(app.Table(TABLE, help="rows of a source's library, by source_id:row"))
 
-    @app.agent(app.source(LIBRARY_OBSERVED.name), outputs=OUTPUTS)
+    @app.agent(app.source(LIBRARY_OBSERVED.name), outputs=OUTPUTS, everywhere=EVERYWHERE)
     async def library(stream: Any) -> None:
         async for batch in stream:
             await _batch(batch, shelf, contract, Observation)
@@ -178,7 +178,8 @@ AGENT = Agent(
             home=home,
         ),
     ),
-    outputs=OUTPUTS,
+    outputs=(*OUTPUTS, *EVERYWHERE),
     declare=declare,
     batch_records_max=lambda settings: min(BATCH_RECORDS_MAX, settings.playback.batch_records_max),
+    bulk=True,
 )

@@ -35,7 +35,9 @@ from streams.domain.library.outputs import (
 )
 from streams.runtime import metrics
 
-OUTPUTS = (LIBRARY_CHANGED.name, LIBRARY_OBSERVED.name, MEDIA_MERGED.name)
+OUTPUTS = (LIBRARY_CHANGED.name, LIBRARY_OBSERVED.name)
+EVERYWHERE = (MEDIA_MERGED.name,)
+"""Every person's unit has every merge."""
 
 
 class Send(Protocol):

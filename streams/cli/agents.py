@@ -45,12 +45,14 @@ def run(
     """Run agents until SIGTERM or Ctrl-C: reports in, decisions out, exactly once.
 
     Start as many as there are processors, on any number of machines, up to the number of partitions (12). Each
-    agent has its own group, transactions and state, so agents may run together or apart.
+    agent has its own group, transactions and state, so agents may run together or apart. Apart, the library agent
+    gives way to everything else on its machine (nice 10): reports do not wait for a scan.
     """
     from streams.agents import app as agents
     from streams.cli import role
 
-    agents.chosen(names or [])
+    if all(agent.bulk for agent in agents.chosen(names or [])):
+        role.give_way()
     agents.run(role.begin("agents"), names or [], worker)
 
 

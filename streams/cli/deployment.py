@@ -98,12 +98,18 @@ def register_schemas(settings: Settings) -> Mapping[str, int]:
 
 def roles(settings: Settings, options: Options) -> list[Role]:
     """The processes of this deployment: the door with the read API, agents, projectors, relay, pollers and workers."""
+    from streams.agents.app import AGENTS
+
+    bulk = [agent.name for agent in AGENTS.values() if agent.bulk]
+    prompt = [name for name in AGENTS if name not in bulk]
     environment = settings.environment()
     playhead = [sys.executable, "-m", "streams.cli"]
     found = [Role("serve", [*playhead, "serve"], environment)]
     for number in range(1, options.agents + 1):
         name = "agents" if options.agents == 1 else f"agents-{number}"
-        found.append(Role(name, [*playhead, "agents", "--worker", str(number)], environment))
+        found.append(Role(name, [*playhead, "agents", *prompt, "--worker", str(number)], environment))
+    # Apart, and each at a lower priority: what they do may wait for reports.
+    found += [Role(f"agents-{name}", [*playhead, "agents", name], environment) for name in bulk]
     for number in range(1, options.projectors + 1):
         name = "project" if options.projectors == 1 else f"project-{number}"
         found.append(Role(name, [*playhead, "project"], environment))

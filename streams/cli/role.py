@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
+from pathlib import Path
 from typing import Final
 
 from streams.runtime import failpoints, logs, metrics
@@ -12,10 +15,29 @@ YIELDS: Final = 10
 """Niceness of bulk work. On a machine that is short of CPU a listing takes longer, and no report waits for it."""
 
 
+_SESSION: Final = Path("/proc/self/autogroup")
+_TRIES, _AGAIN_S = 20, 0.1
+
+
 def give_way() -> None:
-    """From here on this process, and every child it starts, has the CPU that reports leave. Once is enough: a second
-    call adds nothing."""
+    """From here on this process, and every child it starts, has the CPU that reports leave; of the disk too, whose
+    priority follows niceness. Once is enough: a second call adds nothing.
+
+    Niceness compares processes of one session only where Linux shares the CPU out between sessions first (sched(7),
+    autogroups), and a role that was started by a supervisor has a session of its own: that gives way as well. A session
+    with others in it, a terminal's, is left alone; a child that is to give way, too, makes no session of its own.
+    """
     os.nice(max(0, YIELDS - os.nice(0)))
+    if os.getsid(0) != os.getpid():
+        return
+    for _ in range(_TRIES):
+        with contextlib.suppress(FileNotFoundError, PermissionError):  # no autogroups here
+            try:
+                _SESSION.write_text(str(YIELDS))
+            except BlockingIOError:  # one session at a time, ten a second
+                time.sleep(_AGAIN_S)
+                continue
+        return
 
 
 def begin(role: str) -> Settings:

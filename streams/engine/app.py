@@ -43,6 +43,7 @@ class App(faust.App):  # type: ignore[misc]
         self._failing = threading.Lock()
         self._sources: list[str] = []
         self._outputs: list[str] = []
+        self._everywhere: list[str] = []
         super().__init__(
             config.group,
             broker=f"{SCHEME}://engine",
@@ -77,6 +78,7 @@ class App(faust.App):  # type: ignore[misc]
             [table.spec for table in self.tables.values()],
             self._outputs,
             self.pool,
+            everywhere=self._everywhere,
         )
 
     def _create_directories(self) -> None:
@@ -102,15 +104,16 @@ class App(faust.App):  # type: ignore[misc]
         channel: Any = None,
         *,
         outputs: Iterable[str] = (),
+        everywhere: Iterable[str] = (),
         name: str | None = None,
         concurrency: int = CONCURRENCY,
     ) -> Callable[[AgentFunction], Any]:
         """Declare the agent of one source topic.
 
-        ``outputs`` are topics it writes with the partition number of its batch; they are checked at the
-        start (count, hanging transactions). The function runs in ``concurrency`` tasks that share one queue:
-        while one awaits, others go on with other partitions; the order within a partition stays, as there is
-        one batch a partition. Raises Refused for what would not be exactly once.
+        ``outputs`` are topics it writes with the partition number of its batch, ``everywhere`` those it writes in
+        every partition; they are checked at the start (count, hanging transactions). The function runs in
+        ``concurrency`` tasks that share one queue: while one awaits, others go on with other partitions; the order
+        within a partition stays, as there is one batch a partition. Raises Refused for what would not be exactly once.
         """
         if channel is None or isinstance(channel, str) or not hasattr(channel, "topics"):
             raise Refused("an agent needs its topic: @app.agent(app.source(NAME))")
@@ -122,7 +125,9 @@ class App(faust.App):  # type: ignore[misc]
             if not iscoroutinefunction(function):
                 raise Refused(f"{function.__name__}: agents are `async def` without yield; use batch.send()")
             self._sources.append(topics[0])
-            self._outputs.extend(outputs)
+            spread = tuple(everywhere)
+            self._outputs.extend((*outputs, *spread))
+            self._everywhere.extend(spread)
             return faust.App.agent(self, channel, name=name or function.__name__, concurrency=concurrency)(
                 self._endless(function)
             )

@@ -42,10 +42,12 @@ class Group:
         pool: ThreadPoolExecutor,
         make_producer: ProducerFactory = kafka_producer,
         make_logs: Callable[[EngineConfig], Logs] = Logs,
+        everywhere: Sequence[str] = (),
     ) -> None:
         """Raises Refused when the app reads nothing or two of its topics are one.
 
-        A source may be an output as well: an agent that goes on with long work by a word to itself.
+        ``everywhere``: those of ``outputs`` of which a unit writes every partition. A source may be an output as well:
+        an agent that goes on with long work by a word to itself.
         """
         if not sources:
             raise Refused("the app has no agent: nothing to consume")
@@ -55,6 +57,7 @@ class Group:
             tuple(sorted(set(sources))),
             tuple(sorted(table.changelog for table in self.tables)),
             tuple(sorted(set(outputs))),
+            tuple(sorted(set(everywhere))),
         )
         if taken := {*self.needed.sources, *self.needed.outputs} & set(self.needed.changelogs):
             raise Refused(f"a topic has two roles: {sorted(taken)}")
@@ -141,7 +144,7 @@ class Group:
         self, partition: int, outputs: AbstractSet[tuple[str, int]], given_up: Callable[[], bool]
     ) -> None:
         """Return when what the unit of ``partition`` wrote is decided: in ``outputs``, in its own partition of the
-        declared ones, in its changelogs and among the group's offsets.
+        declared ones (in all of those it writes everywhere), in its changelogs and among the group's offsets.
 
         ANY_PARTITION in ``outputs``: the producer chose. Raises Refused when something hangs, Closed when told to give
         up, Crash when brokers do not answer. Callable from any thread.
@@ -153,7 +156,7 @@ class Group:
             facts |= logs.describe([OFFSETS_TOPIC])
         except Refused as error:
             log.warning("the group's offsets cannot be looked at, outputs and changelogs are: %s", error)
-        written = {(topic, partition) for topic in (*self.needed.changelogs, *self.needed.outputs)}
+        written = self.needed.written(partition, self._partitions)
         for topic, chosen in outputs:
             if topic in facts:  # otherwise it was deleted, and there is nothing to be decided
                 written |= {(topic, p) for p in range(facts[topic].partitions) if chosen in (p, ANY_PARTITION)}

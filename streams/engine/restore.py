@@ -62,6 +62,7 @@ class Restorer:
         facts: Mapping[str, TopicFacts],
         on_restored: Callable[[Unit], None],
     ) -> None:
+        self._partitions = facts[needed.sources[0]].partitions
         self._config = config
         self._logs = logs
         self._needed = needed
@@ -110,7 +111,7 @@ class Restorer:
             self._config,
             self._logs,
             self._facts,
-            [(t, u.partition) for u in units for t in (*self._needed.changelogs, *self._needed.outputs)],
+            set[tuple[str, int]]().union(*(self._needed.written(u.partition, self._partitions) for u in units)),
             given_up=lambda: all(unit.dead for unit in units),
         )
 

@@ -23,14 +23,21 @@ CHANGELOG_CONFIG = {"cleanup.policy": "compact"}
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """Topic names by role. ``outputs`` are those the agents declared; a source may be among them."""
+    """Topic names by role. ``outputs`` are those the agents declared; a source may be among them. ``everywhere``: the
+    outputs of which a unit writes every partition."""
 
     sources: tuple[str, ...]
     changelogs: tuple[str, ...]
     outputs: tuple[str, ...] = ()
+    everywhere: tuple[str, ...] = ()
 
     def all(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*self.sources, *self.changelogs, *self.outputs)))
+
+    def written(self, partition: int, partitions: int) -> set[tuple[str, int]]:
+        """Where the unit of ``partition`` may have written, as far as was declared: topic and partition."""
+        own = {(topic, partition) for topic in (*self.changelogs, *self.outputs)}
+        return own | {(topic, each) for topic in self.everywhere for each in range(partitions)}
 
 
 def check_topics(

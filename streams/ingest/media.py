@@ -7,6 +7,7 @@ the computed id is used: an alias nobody could ask for is joined later, when sta
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from streams.runtime.people import AliasStore
 REMEMBERED_MAX = 100_000
 FRESH_S = 60.0
 STALE_S = 3_600.0
+FOLLOW_S = 1.0
+FOLLOW_PATIENCE_S = 0.25
 _OURS = re.compile(r"[0-9a-f]{32}")
 
 
@@ -99,14 +102,24 @@ async def _facts(connection: Connection, media_ids: Sequence[str]) -> dict[str, 
 
 
 class Media:
+    """What was found is remembered until the library gives a name of that source to another media: whether it did is
+    looked up once in FOLLOW_S, so an id that a server handed out anew leads to its new media within that time."""
+
     def __init__(self, store: AliasStore, clock: Clock) -> None:
         self._store = store
-        self._memory = Memory[tuple[str, str], str](clock, size=REMEMBERED_MAX, fresh_s=FRESH_S, stale_s=STALE_S)
+        self._clock = clock
+        # A name of an older version is not asked for again, and falls out.
+        self._memory = Memory[tuple[str, int, str], str](clock, size=REMEMBERED_MAX, fresh_s=FRESH_S, stale_s=STALE_S)
+        self._versions: Mapping[str, int] = {}
+        self._followed = -FOLLOW_S
+        self._following: asyncio.Task[None] | None = None
 
     async def ids(self, source_id: str, named: Collection[Named]) -> dict[Named, str]:
         """The media_id of each. Raises DatabaseAway only when one may be an id of ours or of the source's, and
         only the absent table could tell."""
-        ids = {one: kept for one in named if (kept := self._memory.fresh((source_id, one.name))) is not None}
+        await self._follow()
+        version = self._versions.get(source_id, 0)
+        ids = {one: kept for one in named if (kept := self._memory.fresh((source_id, version, one.name))) is not None}
         asked = [one for one in named if one not in ids]
         if not asked:
             return ids
@@ -116,13 +129,30 @@ class Media:
             if new:
                 found |= await self._store.add(source_id, new)
         except DatabaseAway:
-            return ids | {one: self._without_table(source_id, one) for one in asked}
+            return ids | {one: self._without_table(source_id, version, one) for one in asked}
         for name, its_id in found.items():
-            self._memory.learn((source_id, name), its_id)
+            self._memory.learn((source_id, version, name), its_id)
         return ids | {one: found[one.name] for one in asked}
 
-    def _without_table(self, source_id: str, one: Named) -> str:
-        remembered = self._memory.stale((source_id, one.name))
+    async def _follow(self) -> None:
+        """Have versions of at most FOLLOW_S ago, unless the table does not answer at once."""
+        if self._following is None:
+            if self._clock.monotonic() - self._followed < FOLLOW_S:
+                return
+            self._followed = self._clock.monotonic()
+            self._following = asyncio.create_task(self._look())
+        await asyncio.wait({self._following}, timeout=FOLLOW_PATIENCE_S)
+
+    async def _look(self) -> None:
+        try:
+            self._versions = await self._store.versions()
+        except DatabaseAway:
+            pass  # nor can anything be given to another meanwhile that could be asked for
+        finally:
+            self._following = None
+
+    def _without_table(self, source_id: str, version: int, one: Named) -> str:
+        remembered = self._memory.stale((source_id, version, one.name))
         if remembered is not None:
             return remembered
         if one.ambiguous:

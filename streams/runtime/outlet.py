@@ -25,6 +25,27 @@ _DENIED = frozenset(
 _TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD})
 
 
+class Handed:
+    """Records on their way, and what is known of them by now."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self.records = records
+        self.errors: list[KafkaError] = []
+        self.places: dict[int, Acknowledged] = {}
+
+    def report(self, index: int) -> Callable[[KafkaError | None, Message], None]:
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            offset = message.offset()
+            if error is not None:
+                self.errors.append(error)
+            # "Delivered" without an offset is Kafka's "duplicate": nobody knows where that record is.
+            elif offset is not None:
+                record = self.records[index]
+                self.places[index] = Acknowledged(record.topic, record.partition, offset)
+
+        return delivered
+
+
 class Outlet:
     """An idempotent producer for batches that must be durable before the next step. Not thread-safe."""
 
@@ -52,24 +73,16 @@ class Outlet:
         Raises Unavailable when any is in doubt (all must be published again), ConfigurationError when Kafka
         denies it, Permanent when a record is over its topic's limit.
         """
+        return self.end(self.begin(records))
+
+    def begin(self, records: Sequence[Record]) -> Handed:
+        """Hand the records over and return; what became of them ``end`` tells, which is to be called before the next
+        ``begin``. Raises nothing of its own."""
+        handed = Handed(records)
         if not records:
-            return []
+            return handed
         producer = self._producer or Producer(self._config, logger=logging.getLogger("librdkafka.outlet"))
         self._producer = producer
-        errors: list[KafkaError] = []
-        places: dict[int, Acknowledged] = {}
-
-        def when_delivered(index: int) -> Callable[[KafkaError | None, Message], None]:
-            def delivered(error: KafkaError | None, message: Message) -> None:
-                offset = message.offset()
-                if error is not None:
-                    errors.append(error)
-                # "Delivered" without an offset is Kafka's "duplicate": nobody knows where that record is.
-                elif offset is not None:
-                    places[index] = Acknowledged(records[index].topic, records[index].partition, offset)
-
-            return delivered
-
         try:
             for index, record in enumerate(records):
                 while True:
@@ -80,19 +93,27 @@ class Outlet:
                             key=record.key,
                             partition=record.partition,
                             headers=list(record.headers),
-                            on_delivery=when_delivered(index),
+                            on_delivery=handed.report(index),
                         )
                         break
                     except BufferError:
                         producer.poll(0.1)
-            # librdkafka reports every record, delivered or not, by its delivery timeout.
-            producer.flush(DELIVERY_TIMEOUT_S + 5.0)
         except KafkaException as exc:
-            errors.append(exc.args[0])
-        if errors or len(places) < len(records):
+            handed.errors.append(exc.args[0])
+        return handed
+
+    def end(self, handed: Handed) -> list[Acknowledged]:
+        """As ``publish``, of what was handed over before."""
+        if handed.records and self._producer is not None:
+            try:
+                # librdkafka reports every record, delivered or not, by its delivery timeout.
+                self._producer.flush(DELIVERY_TIMEOUT_S + 5.0)
+            except KafkaException as exc:
+                handed.errors.append(exc.args[0])
+        if handed.errors or len(handed.places) < len(handed.records):
             self.close()
-            raise _judged(errors)
-        return [places[index] for index in range(len(records))]
+            raise _judged(handed.errors)
+        return [handed.places[index] for index in range(len(handed.records))]
 
     def close(self) -> None:
         """Forget the producer and what it has not delivered: after an error it may be of no use any more."""

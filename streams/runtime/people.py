@@ -63,6 +63,10 @@ class AliasStore(Protocol):
         """Keep these (upstream id → media_id) and return what counts: an alias that was there wins."""
         ...
 
+    async def versions(self) -> Mapping[str, int]:
+        """source → a number that is raised with every change of its aliases but those by ``add``."""
+        ...
+
 
 class PostgresPeople:
     """The PeopleStore over core.users."""
@@ -174,6 +178,13 @@ class PostgresAliases:
             return {row[0]: row[1] for row in await cursor.fetchall()}
 
         return await self._database.run(work)
+
+    async def versions(self) -> Mapping[str, int]:
+        async def ask(connection: Connection) -> dict[str, int]:
+            cursor = await connection.execute("SELECT source_id, version FROM core.alias_versions")
+            return dict(await cursor.fetchall())
+
+        return await self._database.run(ask)
 
 
 class PostgresSources:

@@ -72,6 +72,13 @@ media_aliases = Table(
     Index("media_aliases_by_media", "media_id"),
 )
 
+alias_versions = Table(
+    "alias_versions",
+    metadata,
+    Column("source_id", Text, primary_key=True),
+    Column("version", BigInteger, nullable=False, comment="raised whenever the library gives a name to another media"),
+)
+
 source_upstreams = Table(
     "source_upstreams",
     metadata,

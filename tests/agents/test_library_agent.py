@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -33,10 +34,11 @@ from streams.agents.library_shelf import TableShelf
 from streams.domain.identity import media_id
 from streams.domain.library import keys
 from streams.domain.library.rows import Tally
-from streams.engine import Refused
+from streams.engine import App, EngineConfig, Refused
 from streams.runtime import metrics
 from streams.runtime.contract import Contract
 from streams.runtime.errors import ConfigurationError, Permanent, Unavailable
+from streams.runtime.settings import Settings
 from tests.agents.library_desk import (
     CONTRACT,
     HOME,
@@ -362,3 +364,17 @@ def test_a_row_is_at_home_where_its_source_is() -> None:
     for key in (b"", b"home", b":x", b"home:"):
         with pytest.raises(ValueError, match="source_id:row"):
             library.home(key)
+
+
+def test_what_is_written_in_other_partitions_is_declared_so_that_nothing_undecided_is_written_to(
+    tmp_path: Path,
+) -> None:
+    app = App(EngineConfig(bootstrap="nowhere:9", group="library", state_dir=tmp_path))
+    library.AGENT.declare(app, Settings(), CONTRACT)
+    assert set(app.group.needed.outputs) == set(library.AGENT.outputs)
+    desk = Desk()
+    desk.feed(started(1), replace(seen(1, 0, 4, new=True), upstream_id="old"), listed(1, 1))
+    sent = desk.feed(started(2), replace(seen(2, 0, 4, new=True), upstream_id="new"), listed(2, 1))
+    spread = {one.topic for one in sent if one.partition != HOME}
+    assert spread == {MEDIA_MERGED.name}
+    assert spread == set(app.group.needed.everywhere)

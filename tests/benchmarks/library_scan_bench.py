@@ -4,7 +4,8 @@
 
 A whole deployment, each role a process, on the embedded Kafka and PostgreSQL. A scan lasts from its request until the
 read model says that it is finalized. ``--latency``: reports arrive at the door at an even rate, first alone, then while
-the first scan runs; their time is from the door's answer until the decision can be read. The last line is JSON.
+the first scan runs; their time is from when each was due, sent or not, until its decision can be read. What postgres
+holds counts shared memory once for each connection. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from .steady import Steady
 
 SOURCE = "shelf"
 TOPICS = (LIBRARY_COMMANDS, LIBRARY_OBSERVED, LIBRARY_CHANGED, MEDIA_MERGED)
-ROLES = ("work", "agents", "project-library", "project", "serve")
+ROLES = ("work", "agents-library", "project-library", "agents", "project", "serve")
 POLL_S = 0.02
 PATIENCE_S = 900.0
 
@@ -89,20 +90,25 @@ class Bench:
     def scan(self) -> Scanned:
         """Ask for a scan and wait for its end in the read model."""
         counters = [Counter(self.settings, topic, SOURCE, self._contract) for topic in TOPICS]
-        processes = {role: _tree_of(self._playhead, role) for role in ROLES}
-        before = {role: _cpu_s(found) for role, found in processes.items()}
+        pids = self._pids()
+        before = {name: _cpu_s(_family(pid)) for name, pid in pids.items()}
         began = time.monotonic()
-        with Peaks({role: self._playhead.supervisor.pid(role) for role in ROLES}) as peaks:
+        with Peaks(pids) as peaks:
             generation = self._ask()
             listed, row = self._ended(generation, began)
         finalized = time.monotonic() - began
-        cpu = {role: round(_cpu_s(_tree_of(self._playhead, role)) - before[role], 2) for role in ROLES}
+        cpu = {name: round(_cpu_s(_family(pid)) - before[name], 2) for name, pid in pids.items()}
         return Scanned(
             status=row[0], seen=row[1], added=row[2], changed=row[3], listed_s=round(listed, 2),
             finalized_s=round(finalized, 2), load=round(os.getloadavg()[0], 1),
             records={counter.topic.name: counter.count() for counter in counters},
             cpu_s=cpu, peak_mib={role: round(mib, 0) for role, mib in peaks.mib.items()},
         )  # fmt: skip
+
+    def _pids(self) -> dict[str, int]:
+        found = {role: self._playhead.supervisor.pid(role) for role in ROLES}
+        services = {"kafka": self._playhead.stack.kafka.pid, "postgres": self._playhead.stack.postgres.pid}
+        return {name: pid for name, pid in (found | services).items() if pid is not None}
 
     def _ask(self) -> int:
         outlet = Outlet(self.settings.kafka)
@@ -144,7 +150,7 @@ class Peaks:
 
     EVERY_S = 0.25
 
-    def __init__(self, pids: dict[str, int | None]) -> None:
+    def __init__(self, pids: dict[str, int]) -> None:
         self._pids = pids
         self.mib: dict[str, float] = {}
         self._stop = threading.Event()
@@ -161,16 +167,10 @@ class Peaks:
     def _run(self) -> None:
         while True:
             for role, pid in self._pids.items():
-                if pid is not None:
-                    now = sum(_rss_mib(one) for one in _family(pid))
-                    self.mib[role] = max(self.mib.get(role, 0.0), now)
+                now = sum(_rss_mib(one) for one in _family(pid))
+                self.mib[role] = max(self.mib.get(role, 0.0), now)
             if self._stop.wait(self.EVERY_S):
                 return
-
-
-def _tree_of(playhead: Running, role: str) -> list[psutil.Process]:
-    pid = playhead.supervisor.pid(role)
-    return [] if pid is None else _family(pid)
 
 
 def _family(pid: int) -> list[psutil.Process]:
@@ -246,17 +246,18 @@ def latency(bench: Bench, per_s: int, seconds: float, console: Console) -> dict[
             unchanged = bench.scan()
         found["unchanged rescan"] = again
     show({"first, reports beside": first, "unchanged, reports beside": unchanged}, console)
-    table = Table("reports", "number", "answer p50 ms", "p99", "visible p50 ms", "p99", "max", title_justify="left")
+    table = Table("reports", "number", "answer p50 ms", "p99", "visible p50 ms", "p99", "max", "refused")
     rows: dict[str, Any] = {"per_s": per_s}
     for name, window in found.items():
         answered, visible = window.answered_ms, window.visible_ms
         row = {
             "reports": len(visible), "answer_p50_ms": percentile(answered, 0.5),
             "answer_p99_ms": percentile(answered, 0.99), "visible_p50_ms": percentile(visible, 0.5),
-            "visible_p99_ms": percentile(visible, 0.99), "visible_max_ms": max(visible), "refused": window.refused,
+            "visible_p99_ms": percentile(visible, 0.99), "visible_max_ms": max(visible),
         }  # fmt: skip
-        rows[name] = {key: round(value, 1) for key, value in row.items()}
-        table.add_row(name, str(row["reports"]), *(f"{row[key]:.0f}" for key in list(row)[1:6]))
+        rows[name] = {key: round(value, 1) for key, value in row.items()} | {"refused": dict(window.refused)}
+        refused = str(window.refused.total())
+        table.add_row(name, str(row["reports"]), *(f"{row[key]:.0f}" for key in list(row)[1:6]), refused)
     rows["times"] = round(rows["first scan"]["visible_p99_ms"] / rows["alone"]["visible_p99_ms"], 2)
     console.print(table)
     console.print(f"visible p99 while the first scan runs: {rows['times']} times that of without")
@@ -276,9 +277,10 @@ def show(found: dict[str, Scanned], console: Console) -> None:
             f"{one.changed:,}", records, str(one.load),
         )  # fmt: skip
     console.print(table)
-    table = Table("CPU s · peak MiB", *ROLES)
+    names = [*ROLES, "kafka", "postgres"]
+    table = Table("CPU s · peak MiB", *names)
     for name, one in found.items():
-        table.add_row(name, *(f"{one.cpu_s[role]:.1f} · {one.peak_mib.get(role, 0):.0f}" for role in ROLES))
+        table.add_row(name, *(f"{one.cpu_s.get(who, 0):.1f} · {one.peak_mib.get(who, 0):.0f}" for who in names))
     console.print(table)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,18 +25,18 @@ _SEEN: Final = b"SELECT event_id FROM api.events WHERE event_id = ANY(%s)"
 
 @dataclass(slots=True)
 class Window:
-    """Of the reports that were due in it, ms: from due to answered, from answered to readable."""
+    """Of the reports that were due in it, ms: from due to answered, from due to readable. A report is due when the rate
+    says so, whatever became of those before it. ``refused``: by status."""
 
     answered_ms: list[float] = field(default_factory=list)
     visible_ms: list[float] = field(default_factory=list)
-    refused: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
 class _Sent:
     window: Window
     due: float
-    answered: float = 0.0
 
 
 class Steady:
@@ -100,20 +101,36 @@ class Steady:
                 sender.cancel()
 
     async def _connection(self, due: asyncio.Queue[tuple[int, float]]) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        """Sends what is due, one after another; a report whose connection was cut is refused."""
         while True:
-            number, at = await due.get()
-            event_id, sent = f"steady-{number}", _Sent(self._window, at)
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+            try:
+                while True:
+                    await self._one(*await due.get(), due, reader, writer)
+            except (asyncio.IncompleteReadError, ConnectionError):
+                writer.close()
+
+    async def _one(
+        self,
+        number: int,
+        at: float,
+        due: asyncio.Queue[tuple[int, float]],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        event_id, sent, status = f"steady-{number}", _Sent(self._window, at), b"cut"
+        try:
             writer.write(self._request(event_id, number))
             head = await reader.readuntil(b"\r\n\r\n")
             await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]))
-            sent.answered = time.monotonic()
-            if head.split()[1] == b"202":
-                sent.window.answered_ms.append((sent.answered - at) * 1000)
+            status = head.split()[1]
+        finally:
+            if status == b"202":
+                sent.window.answered_ms.append((time.monotonic() - at) * 1000)
                 with self._lock:
                     self._waiting[event_id] = sent
             else:
-                sent.window.refused += 1
+                sent.window.refused[status.decode()] += 1
             due.task_done()
 
     def _request(self, event_id: str, number: int) -> bytes:
@@ -151,7 +168,7 @@ class Steady:
                         for (event_id,) in rows:
                             sent = self._waiting.pop(event_id, None)
                             if sent is not None:
-                                sent.window.visible_ms.append(max(0.0, now - sent.answered) * 1000)
+                                sent.window.visible_ms.append((now - sent.due) * 1000)
                 if not self._sender.is_alive():
                     until = min(until, time.monotonic() + SETTLE_S)
                     if not asked or time.monotonic() > until:

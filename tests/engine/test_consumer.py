@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
@@ -21,6 +22,7 @@ from streams.engine.errors import Closed, Disagreement
 from streams.engine.group import Group
 from streams.engine.hanging import OFFSETS_TOPIC, offsets_partition
 from streams.engine.logs import Logs, TopicFacts
+from streams.engine.restore import Restorer
 from streams.engine.resume import LogRange
 from streams.engine.unit import Unit
 from streams.local.processes import wait_until
@@ -464,3 +466,32 @@ def test_given_a_slow_transaction_then_what_the_unit_wrote_is_looked_at_and_refu
         with pytest.raises(Refused, match=r"spread\[0\]"):
             group.wait_written_decided(1, {anywhere}, lambda: False)
         assert offsets not in logs.looked
+
+
+def test_given_an_output_that_units_write_everywhere_then_all_of_it_must_be_decided_before_one_writes(
+    tmp_path: Path,
+) -> None:
+    settings, logs = config(tmp_path, transaction_timeout=0.01, hanging_timeout=0.02), FakeLogs(3)
+    with ThreadPoolExecutor(1) as pool:
+        group = Group(
+            settings, ["a"], [TABLE], ["out", "merges"], pool, lambda *_: FakeProducer(), lambda _: cast(Logs, logs),
+            everywhere=["merges"],
+        )  # fmt: skip
+        group.check()
+        units = group.create_units({1: ["a"]}, cast(Any, None))
+        restorer = Restorer(settings, cast(Logs, logs), group.needed, group._facts, lambda _: None)
+        everywhere = {("merges", partition) for partition in range(3)}
+        looks: dict[str, Callable[[], None]] = {
+            "at the start": lambda: restorer._wait_decided(list(units.values())),
+            "after a slow transaction": lambda: group.wait_written_decided(1, set(), lambda: False),
+        }
+        for when, look in looks.items():
+            logs.hanging = set()
+            look()
+            assert everywhere | {("out", 1), (TABLE.changelog, 1)} <= logs.looked, when
+            assert ("out", 0) not in logs.looked, when
+            logs.hanging = {("merges", 2)}
+            with pytest.raises(Refused, match=r"hanging transaction: merges\[2\]"):
+                look()
+            logs.hanging = {("out", 2)}
+            look()  # another unit's

@@ -21,7 +21,8 @@ FILE = Path("docker-compose.yml")
 COMPOSE: dict[str, Any] = yaml.safe_load(text(FILE))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 ONCE = {"migrate", "topics", "schemas"}
-ROLES = {"serve", "agents", "project", "project-library", "project-tasks", "relay", "poll", "work"}
+BULK = {"agents-library", "project-library", "work"}
+ROLES = BULK | {"serve", "agents", "project", "project-tasks", "relay", "poll"}
 ASKS_OTHERS = {"poll", "work"}
 OTHERS = {"kafka", "postgres", "registry"}
 
@@ -57,6 +58,11 @@ def test_a_role_runs_a_command_that_exists(name: str) -> None:
     command = SERVICES[name]["command"]
     assert command[0] in COMMANDS
     assert "entrypoint" not in SERVICES[name]
+
+
+@services
+def test_what_may_wait_for_reports_has_an_eighth_of_the_cpu_that_others_have(name: str) -> None:
+    assert SERVICES[name].get("cpu_shares") == (128 if name in BULK else None)
 
 
 @services

@@ -130,9 +130,13 @@ class FakeIdentities:
 class FakeAliases:
     database: FakeDatabase = field(default_factory=FakeDatabase)
     rows: dict[tuple[str, str], str] = field(default_factory=dict)
+    changes: dict[str, int] = field(default_factory=dict)
+    asked: int = 0
+    """Times that names were looked up."""
 
     async def find(self, source_id: str, named: Collection[str]) -> Mapping[str, str]:
         self.database.ask()
+        self.asked += 1
         ours = {media for (source, _), media in self.rows.items() if source == source_id}
         return {name: name for name in named if name in ours} | {
             name: self.rows[source_id, name] for name in named if (source_id, name) in self.rows
@@ -149,6 +153,15 @@ class FakeAliases:
         for name, its_id in media.items():
             self.rows.setdefault((source_id, name), its_id)
         return {name: self.rows[source_id, name] for name in media}
+
+    async def versions(self) -> Mapping[str, int]:
+        self.database.ask()
+        return dict(self.changes)
+
+    def give(self, source_id: str, name: str, its_id: str) -> None:
+        """The library's word."""
+        self.rows[source_id, name] = its_id
+        self.changes[source_id] = self.changes.get(source_id, 0) + 1
 
 
 @dataclass

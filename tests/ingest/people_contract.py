@@ -119,3 +119,10 @@ class AliasStoreContract(ABC):
             assert await store.find("jelly", ["m-1", "1" * 32]) == {}
 
         self.run(test)
+
+    def test_what_doors_add_is_no_change_of_the_librarys(self) -> None:
+        async def test(store: AliasStore, _: AliasStore) -> None:
+            await store.add("home", {"m-1": "1" * 32})
+            assert await store.versions() == {}
+
+        self.run(test)

@@ -54,6 +54,53 @@ def test_the_same_name_in_two_sources_is_two_media() -> None:
     assert asyncio.run(media.ids("home", {name})) != asyncio.run(media.ids("jelly", {name}))
 
 
+def test_a_name_that_the_library_gave_to_another_media_leads_there_within_a_second() -> None:
+    store, clock = FakeAliases(), FakeClock()
+    media, name, other = Media(store, clock), Named("tr-1", False), Named("tr-2", False)
+
+    async def scene() -> None:
+        assert await media.ids("home", {name, other}) == {one: media_id("home", one.name) for one in (name, other)}
+        store.give("home", "tr-1", "2" * 32)
+        clock.advance(1_000)
+        found = await asyncio.gather(*(media.ids("home", {name, other}) for _ in range(3)))
+        assert found == 3 * [{name: "2" * 32, other: media_id("home", "tr-2")}]
+        # All of them are known until something changes again.
+        clock.advance(1_000)
+        asked = store.asked
+        await media.ids("home", {name, other})
+        assert store.asked == asked
+
+    asyncio.run(scene())
+
+
+def test_with_the_database_away_names_are_what_they_were_when_it_went() -> None:
+    store, clock = FakeAliases(), FakeClock()
+    media, name = Media(store, clock), Named("tr-1", False)
+    store.give("home", "tr-1", "2" * 32)
+
+    async def scene() -> None:
+        assert await media.ids("home", {name}) == {name: "2" * 32}
+        store.database.away = True
+        clock.advance(120_000)
+        assert await media.ids("home", {name}) == {name: "2" * 32}
+        store.give("home", "tr-1", "3" * 32)
+        store.database.away = False
+        clock.advance(1_000)
+        assert await media.ids("home", {name}) == {name: "3" * 32}
+
+    asyncio.run(scene())
+
+
+def test_a_table_that_does_not_answer_whether_names_changed_is_not_waited_for() -> None:
+    class Frozen(FakeAliases):
+        async def versions(self) -> Mapping[str, int]:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    media, name = Media(Frozen(), FakeClock()), Named("tr-1", False)
+    assert asyncio.run(media.ids("home", {name})) == {name: media_id("home", "tr-1")}
+
+
 class FakeLibrary:
     """As much of a database as LibraryFacts asks: rows of (media_id, media_kind, duration_ms)."""
 

@@ -18,7 +18,7 @@ from streams.domain.library.outputs import Continued, Hold
 from streams.domain.library.rows import Row
 from streams.domain.library.words import ScanStatus, Step, Why
 
-_LEFT_OVER = (keys.PENDING, keys.MARKED, keys.SKIP, keys.SUSPECT, keys.REMOVED)
+_LEFT_OVER = (keys.PENDING, keys.MARKED, keys.HANDED, keys.SKIP, keys.SUSPECT, keys.REMOVED)
 Work = Callable[[Case, bytes, Row], bool]
 
 

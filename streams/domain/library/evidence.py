@@ -52,10 +52,18 @@ _STRENGTHS: Final = {
 }
 
 
+_BY_CONTENT: Final = frozenset(strong for kinds, strong in _STRENGTHS.items() if kinds & Kind.HASH)
+
+
 def strength(kinds: Kind, *, live: bool, listed: bool) -> int:
     """Of all that leads to one media, which is something. What was there until now goes before what has been gone. One
     that no scan has ``listed`` may be one of the others itself, so it comes after them all."""
     return 2 * (_STRENGTHS[kinds] + (0 if listed else len(Strength))) + (0 if live else 1)
+
+
+def by_content(strong: int) -> bool:
+    """Whether the content speaks for a suspicion of that ``strength``."""
+    return Strength(1 + (strong // 2 - 1) % len(Strength)) in _BY_CONTENT
 
 
 def _key(kind: bytes, value: bytes) -> bytes:

@@ -23,6 +23,7 @@ SKIP: Final = b"f"
 SUSPECT: Final = b"x"
 PENDING: Final = b"y"
 MARKED: Final = b"g"
+HANDED: Final = b"z"
 GHOST: Final = b"o"
 PLACES: Final = (GHOST, PATH, UPSTREAM)
 REMOVED: Final = b"r"
@@ -81,3 +82,8 @@ def suspected(key: bytes) -> tuple[str, bytes]:
     """Media and place of such a key."""
     end = _SUSPECT_HEAD + _MEDIA_ID_LENGTH
     return key[_SUSPECT_HEAD:end].decode(), key[end:]
+
+
+def strength_of(key: bytes) -> int:
+    """The strength in such a key."""
+    return int(key[1:_SUSPECT_HEAD])

@@ -18,12 +18,14 @@ ROWS_READ_MAX: Final = 2_000
 ROWS_WORKED_MAX: Final = 400
 """Of one step at the end of a scan: rows looked at, and items decided. An agent's loop must not stand still."""
 
-RESTORED_MAX: Final = 1_000
-"""Items taken back at once when removals told by hooks turn out to be too many."""
+RESTORED_MAX: Final = 400
+"""Items that one record takes back when removals told by hooks turn out to be too many."""
 
 SHARED_MAX: Final = 32
-"""Media that may share an evidence; one that more share tells nothing."""
-CANDIDATES_MAX: Final = 8
+"""Media that may share an evidence; it does not speak of any more. Of more equal files that are all moved by copying
+at once, the others are missing, with their state, and what lies there instead is new."""
+CANDIDATES_MAX: Final = SHARED_MAX
+"""Of one sighting: fewer, and equal files would be put off for the same few, and the others be lost sight of."""
 PLACES_MAX: Final = 256
 """Places of one media: hard links to one file."""
 LOCATORS_SHOWN_MAX: Final = 16

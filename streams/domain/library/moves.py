@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streams.domain.library import keys
+from streams.domain.library import evidence, handed, keys
 from streams.domain.library.case import Case
 from streams.domain.library.details import describe
 from streams.domain.library.draft import Draft, opened
@@ -36,12 +36,24 @@ def decide(case: Case, key: bytes, row: Row) -> bool:
     pending = case.pending(place)
     if pending is None:
         return _was_it(case, draft, place)
+    handed_on = place[:1] == keys.UPSTREAM and _decided_at(case, place)
+    if handed_on and not evidence.by_content(keys.strength_of(key)) and not handed.proven(case):
+        return False
     if pending.blocked or _hidden(case, draft):
         # What stronger evidence speaks of cannot be looked for, so weaker does not decide either.
         case.put(keys.PENDING + place, replace(pending, blocked=(*pending.blocked, media_id)))
         return False
     _move(case, draft, place, pending)
+    if handed_on:
+        handed.prove(case)
     return True
+
+
+def _decided_at(case: Case, place: bytes) -> bool:
+    """Whether a media is known there that can be no other."""
+    owner = case.sight(place)
+    draft = None if owner is None else opened(case, owner.media_id)
+    return draft is not None and not draft.undecided
 
 
 def _was_it(case: Case, draft: Draft, place: bytes) -> bool:
@@ -115,10 +127,11 @@ def keep(case: Case, key: bytes, row: Row) -> bool:
     same = same_file(case, sight, pending.details, "" if owner is None else owner.media_id) if file else None
     if same is not None and not same.seen_now:
         same = None
-    if draft is not None and file:
+    if draft is not None and (file or not draft.undecided):
         other_file = same is not None and not is_new(case, same)
-        if other_file or lies_elsewhere(case, draft, place, sight):
-            # It has moved away, by device and inode; what lies here is another.
+        anew = not file and handed.proven(case) and handed.in_doubt(case, draft, place, pending, pending.details)
+        if other_file or anew or lies_elsewhere(case, draft, place, sight):
+            # It has moved away, by device and inode or by its id; what lies here is another.
             lose(draft, place)
             draft.save()
             owner = draft = None

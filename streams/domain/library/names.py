@@ -45,11 +45,13 @@ def attach(case: Case, draft: Draft, place: bytes, sight: Sight, details: ItemDe
 def is_new(case: Case, draft: Draft) -> bool:
     """Whether nobody knew it before this scan."""
     scan = case.scan
-    return scan is not None and all(sight.since >= scan.started for sight in draft.sights.values())
+    if scan is None or draft.first_seen_at < scan.started_at:
+        return False  # one that has moved lies nowhere else either
+    return all(sight.since >= scan.started for sight in draft.sights.values())
 
 
 def join(case: Case, draft: Draft, other: Draft) -> None:
-    """``other``, which this scan has first seen (``is_new``), is ``draft`` from here on. Not saved."""
+    """``other``, which this scan has first seen (``is_new``) or only hooks, is ``draft`` from here on. Not saved."""
     other.end(draft.media_id)
     case.outputs.append(Merged(other.media_id, draft.media_id))
     draft.sights.pop(keys.ghost(draft.media_id), None)

@@ -97,12 +97,13 @@ def gain(case: Case, draft: Draft, place: bytes, sight: Sight) -> None:
     if upstream_id is None or not fresh:
         return
     computed = media_id(case.source_id, upstream_id)
-    if computed == draft.media_id:
+    if computed == draft.media_id and draft.was is None:
         return
+    # Its first id as well, when it comes back: another may have borne it in between.
     case.outputs.append(Aliased(upstream_id, draft.media_id))
     if draft.was is not None:
         draft.note(Change.ALIAS)
-    if case.item(computed) is None and case.alias(computed) is None:
+    if computed != draft.media_id and case.item(computed) is None and case.alias(computed) is None:
         # Reports may have come under the id that the door computes.
         case.put(keys.alias(computed), Alias(draft.media_id))
         case.outputs.append(Merged(computed, draft.media_id))

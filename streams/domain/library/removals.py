@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schemas.library import ItemRemovalObserved
+from schemas.library import FinalizeContinued, ItemRemovalObserved
 from streams.domain.library import keys
 from streams.domain.library.case import Case
 from streams.domain.library.draft import opened
 from streams.domain.library.limits import BUCKET_MS, RESTORED_MAX, WINDOW_MS, removals_max
-from streams.domain.library.outputs import Hold
+from streams.domain.library.outputs import Continued, Hold
 from streams.domain.library.rows import Bucket, Mark
-from streams.domain.library.words import Change, Status, Why
+from streams.domain.library.words import RESTORE, Change, Status, Why
 
 _MINUTES = WINDOW_MS // BUCKET_MS
+_TIMED = len(keys.REMOVED) + 8
+"""Where the media begins in the key of a removal: behind the minute it was told in."""
 
 
 def remove(case: Case, event: ItemRemovalObserved) -> None:
@@ -58,12 +60,26 @@ def remove(case: Case, event: ItemRemovalObserved) -> None:
 
 def _hold(case: Case, minute: int, told: int) -> None:
     """Believe no more of them, and none of those that were told just now."""
-    since = keys.REMOVED + max(0, minute - _MINUTES + 1).to_bytes(8, "big")
-    for key, row in case.rows(keys.REMOVED, since, RESTORED_MAX):
-        draft = opened(case, key[len(since) :].decode())
+    case.source = replace(case.source, held=True, removals=())
+    case.outputs.append(Hold(True, Why.MASS_REMOVAL.value, told))
+    _restore(case, keys.REMOVED + max(0, minute - _MINUTES + 1).to_bytes(8, "big"))
+
+
+def go_on(case: Case, event: FinalizeContinued) -> None:
+    """Take back more of them. A scan that came to its end meanwhile has told what is really gone."""
+    if case.source.held:
+        _restore(case, event.cursor)
+
+
+def _restore(case: Case, after: bytes) -> None:
+    """Take back RESTORED_MAX of those behind a key, and leave the others to the next record."""
+    rows = case.rows(keys.REMOVED, after, RESTORED_MAX)
+    for key, row in rows:
+        draft = opened(case, key[_TIMED:].decode())
         if draft is not None and draft.status is Status.MISSING and type(row) is Mark:
             draft.back()
             draft.save()
         case.delete(key)
-    case.source = replace(case.source, held=True, removals=())
-    case.outputs.append(Hold(True, Why.MASS_REMOVAL.value, told))
+    if len(rows) == RESTORED_MAX:
+        scan = case.scan
+        case.outputs.append(Continued(0 if scan is None else scan.generation, RESTORE, rows[-1][0]))

@@ -25,7 +25,7 @@ from schemas.library import (
     ScanRequested,
     ScanStarted,
 )
-from streams.domain.library import ending, removals, scans, sightings, skips, statuses, validity
+from streams.domain.library import ending, removals, scans, sightings, skips, statuses, validity, words
 from streams.domain.library.case import Case
 from streams.domain.library.outputs import At, Output
 from streams.domain.library.shelf import Shelf
@@ -44,6 +44,8 @@ def apply(shelf: Shelf, event: Observation | Command, at: At) -> list[Output]:
             scans.start(case, event)
         case ScanListed():
             ending.listed(case, event)
+        case FinalizeContinued(step=words.RESTORE):
+            removals.go_on(case, event)
         case FinalizeContinued():
             ending.go_on(case, event)
         case ScanFailed():

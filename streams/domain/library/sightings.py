@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from schemas.library import ItemDetails, ItemObserved
-from streams.domain.library import evidence, keys
+from streams.domain.library import evidence, handed, keys
 from streams.domain.library.case import Case
 from streams.domain.library.details import describe
 from streams.domain.library.draft import Draft, opened
@@ -81,6 +83,9 @@ def _unknown(case: Case, event: ItemObserved, place: bytes, *, scanned: bool) ->
             return
         if event.upstream_id is None and event.details is None:
             sight = unread(sight)
+    elif event.upstream_id is None and event.details is None:
+        # The scan that lists it is to read it.
+        sight = replace(sight, mtime_ns=None)
     draft = Draft(case, fresh_id(case, place), None)
     draft.status = Status.PRESENT if scanned else Status.PROVISIONAL
     draft.listed = scanned
@@ -100,9 +105,27 @@ def _known(case: Case, event: ItemObserved, place: bytes, draft: Draft, sight: S
     file = place[:1] == keys.PATH
     if not scanned and not draft.status.live and event.how != "refresh" and case.received_at < old.at:
         return  # told before what made it missing was told
+    if not scanned and not file and handed.spoils(case, draft, place, event):
+        return
+    details = event.details
+    if not scanned and file and not unchanged(old, sight):
+        # A scan is to find that it changed, and to read it: it may be another.
+        if not draft.undecided:
+            sight, details = replace(old, seen=sight.seen, at=sight.at), None
+        elif details is None:
+            sight = replace(sight, mtime_ns=None)
     if scanned and event.settled and event.failed is None:
-        replaced = False
-        if file and not same_facts(old, sight):
+        replaced = not file and handed.in_doubt(case, draft, place, sight, event.details)
+        if file and draft.undecided and (old.inode is None or itself(old, sight)):
+            # Only hooks knew this name of a file that may have others.
+            while (other := same_file(case, sight, event.details, draft.media_id)) is not None:
+                if not other.undecided:
+                    join(case, other, draft)
+                    attach(case, other, place, sight, event.details)
+                    case.count(seen=1, kept=1)
+                    return
+                join(case, draft, other)
+        elif file and not same_facts(old, sight):
             stayed = itself(old, sight)
             other = same_file(case, sight, event.details, draft.media_id)
             fresh = other is not None and is_new(case, other)
@@ -134,7 +157,7 @@ def _known(case: Case, event: ItemObserved, place: bytes, draft: Draft, sight: S
         draft.settle()
     else:
         draft.generation = last_seen
-    changed = describe(draft, event.details, listed=looked, file=file)
+    changed = describe(draft, details, listed=looked, file=file)
     first = not case.seen_now(old)
     gain(case, draft, place, sight)
     draft.save()
@@ -148,10 +171,7 @@ def _differs(draft: Draft, details: ItemDetails | None) -> bool:
 
 
 def _doubts(case: Case, event: ItemObserved, place: bytes, draft: Draft, sight: Sight, *, file: bool) -> Candidates:
-    """Media that what lies there may be of, instead of the one that is known there.
-
-    A server's own id leaves no doubt, except of what no scan has listed before, or could decide.
-    """
+    """Media that what lies there may be of, instead of the one that is known there."""
     details = event.details if event.details is not None else draft.details
     if draft.undecided:
         # What it was told by shares its evidence with the media it may be.
@@ -161,8 +181,10 @@ def _doubts(case: Case, event: ItemObserved, place: bytes, draft: Draft, sight: 
             if media_id not in found and not is_seen(case, media_id):
                 found[media_id] = evidence.strength(evidence.Kind.HASH, live=True, listed=True)
         return found
-    if not file or event.details is None:
+    if event.details is None:
         return {}
+    if not file:
+        return handed.others(case, draft, place, sight, event.details)
     if not _differs(draft, event.details):
         return {}
     return candidates(case, place, sight, event.details, draft.media_id, by_path=False)

@@ -15,7 +15,7 @@ from schemas.library import (
 from streams.domain.library.invalid import Invalid
 from streams.domain.library.keys import SEPARATOR
 from streams.domain.library.locators import check
-from streams.domain.library.words import HOW, SKIPPED, Status, Step
+from streams.domain.library.words import HOW, RESTORE, SKIPPED, Status, Step
 
 _ASKED = (Status.ARCHIVED, Status.DELETED)
 
@@ -42,7 +42,7 @@ def hold(event: Observation | Command) -> None:
             if event.status not in _ASKED:
                 raise Invalid("a status that cannot be asked for")
         case FinalizeContinued():
-            if event.step not in {step.value for step in Step}:
+            if event.step != RESTORE and event.step not in {step.value for step in Step}:
                 raise Invalid("an unknown step")
         case _:
             pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 
 class Status(StrEnum):
@@ -63,6 +64,10 @@ class Step(StrEnum):
     ASSESS = "assess"
     MISSING = "missing"
     CLEAN = "clean"
+
+
+RESTORE: Final = "restore"
+"""What is gone on with outside of a scan's end: taking back removals that were too many."""
 
 
 class Why(StrEnum):

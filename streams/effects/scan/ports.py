@@ -40,7 +40,9 @@ class KnownAll(Known, Protocol):
 
 
 class Sink(Protocol):
-    def send(self, event: Observation) -> None: ...
+    def send(self, event: Observation) -> None:
+        """Raises Unavailable when something sent before could not be made durable."""
+        ...
 
     def flush(self) -> None:
         """Return when everything sent is durable (acks=all). Raises Unavailable."""

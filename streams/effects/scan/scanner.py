@@ -37,7 +37,8 @@ from streams.runtime.leases import Cancelled
 from streams.upstream.details import text
 
 CHUNK: Final = 1_000
-"""Observations between two looks at the lease; all of them are durable before the next begins."""
+"""Observations between two looks at the lease. They are on their way while the next are made, so that what is sent
+after a lease is lost are those of one chunk at most; they are of a generation that counts nothing by then."""
 UNREADABLE_TOLD_MAX: Final = 100
 REASONS_MAX: Final = 16
 
@@ -199,7 +200,6 @@ class _Scribe:
             self._sink.send(self._event(found, now_ms))
             self._ordinal += 1
         self._chunk.clear()
-        self._sink.flush()
 
     def _event(self, found: Found, now_ms: int) -> Observation:
         job = self._job

@@ -8,20 +8,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streams.domain.library import ending, keys
+from schemas.library import Command, ItemDetails, ItemRemovalObserved, Observation
+from streams.domain.library import ending, keys, removals
 from streams.domain.library.limits import (
-    CANDIDATES_MAX,
     LOCATORS_SHOWN_MAX,
     PATH_BYTES_MAX,
     PLACES_MAX,
     SHARED_MAX,
     removals_max,
 )
-from streams.domain.library.outputs import Continued, ItemState, Output, ScanState
+from streams.domain.library.outputs import Continued, Hold, ItemState, Output, ScanState
 from streams.domain.library.rows import Item, Mark, Sight
 from streams.domain.library.validity import hold
 
-from .simple import File, Library, observed, tree_of
+from .simple import SOURCE, File, Library, facts, observed, tree_of
 
 
 def places(library: Library) -> list[int]:
@@ -60,14 +60,81 @@ def test_evidence_that_more_media_share_than_can_be_named_doubles_and_loses_noth
     assert len(library.live()) == len(tree)
 
 
-def test_as_many_equal_files_as_there_are_candidates_move_one_to_one() -> None:
+@pytest.mark.parametrize("count", [1, 12, SHARED_MAX])
+def test_as_many_equal_files_as_can_be_named_move_one_to_one(count: int) -> None:
     library = Library()
-    library.scan({b"a/%d" % n: File(n, "same") for n in range(CANDIDATES_MAX)} | tree_of(1))
+    library.scan({b"a/%d" % n: File(n, "same") for n in range(count)} | tree_of(1))
     media = set(library.live())
-    tree = {b"b/%d" % n: File(100 + n, "same") for n in range(CANDIDATES_MAX)} | tree_of(1)
+    tree = {b"b/%d" % n: File(100 + n, "same") for n in range(count)} | tree_of(1)
     state = library.scan(tree)
-    assert (state.moved, state.missing, state.added) == (CANDIDATES_MAX, 0, 0)
+    assert (state.status, state.moved, state.missing, state.added) == ("finalized", count, 0, 0)
     assert set(library.live()) == media
+
+
+def test_of_more_equal_files_that_move_by_copying_the_others_are_missing_with_their_state_and_new_ones_there() -> None:
+    library = Library()
+    library.scan({b"a/%02d" % n: File(n, "same") for n in range(SHARED_MAX + 3)} | tree_of(400))
+    before = set(library.items)
+    state = library.scan({b"b/%02d" % n: File(100 + n, "same") for n in range(SHARED_MAX + 3)} | tree_of(400))
+    assert (state.status, state.moved, state.missing, state.added) == ("finalized", SHARED_MAX, 3, 3)
+    assert before <= set(library.items)
+    assert len(library.live()) == SHARED_MAX + 3 + 400
+
+
+def test_of_any_number_of_equal_files_that_are_renamed_each_stays_what_it_is() -> None:
+    library = Library()
+    library.scan({b"a/%02d" % n: File(n, "same") for n in range(SHARED_MAX + 8)})
+    before = {path.replace(b"a/", b"b/"): media for media, (path,) in library.live().items()}
+    library.scan({b"b/%02d" % n: File(n, "same") for n in range(SHARED_MAX + 8)})
+    assert {path: media for media, (path,) in library.live().items()} == before
+
+
+@pytest.mark.parametrize("restored", [7, 400])
+def test_any_number_of_removals_that_were_believed_is_taken_back_when_it_was_too_many(
+    monkeypatch: pytest.MonkeyPatch, restored: int
+) -> None:
+    monkeypatch.setattr(removals, "RESTORED_MAX", restored)
+    listing: dict[str, ItemDetails | None] = {f"u{n}": facts(f"f{n}") for n in range(4_500)}
+    library = Library()
+    library.serve(listing)
+    for n in range(450):
+        library.removal(f"u{n}")
+    assert not any(isinstance(told, Hold) for told in library.told)
+    assert sum(item.status == "missing" for item in library.items.values()) == 450
+    library.removal("u450")
+    assert [told.held for told in library.told if isinstance(told, Hold)] == [True]
+    assert all(item.status == "present" for item in library.items.values())
+    assert any(isinstance(told, Continued) for told in library.told)
+
+
+def test_what_a_scan_ended_before_all_was_taken_back_stays_as_the_scan_found_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(removals, "RESTORED_MAX", 7)
+    listing: dict[str, ItemDetails | None] = {f"u{n}": facts(f"f{n}") for n in range(200)}
+    library = Library()
+    library.serve(listing)
+    waiting: list[Observation | Command] = []
+    for n in range(21):
+        library.feed_one(removal(library, f"u{n}"), waiting)
+    (late,) = waiting
+    del listing["u20"], listing["u19"]
+    assert library.serve(listing).status == "finalized"
+    assert sum(item.status == "missing" for item in library.items.values()) == 2
+    library.removal("u18")
+    library.feed(late)
+    assert sum(item.status == "missing" for item in library.items.values()) == 3
+
+
+def removal(library: Library, upstream_id: str) -> ItemRemovalObserved:
+    return ItemRemovalObserved(
+        event_id="r",
+        correlation_id="c",
+        source_id=SOURCE,
+        received_at=library.offset * 1_000,
+        upstream_id=upstream_id,
+        how="hook",
+    )
 
 
 def told_and_kept(library: Library) -> tuple[list[Output], dict[bytes, object]]:

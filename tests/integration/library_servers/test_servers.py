@@ -258,3 +258,32 @@ def test_an_id_that_is_given_away_again_merges_no_media_that_lives(serve: Serve,
     assert not merged & set(before.values())
     # By the id that was given away it is song 1 now.
     assert library.position("tr-0") == library.played[101_000]
+
+
+def test_after_a_fresh_database_gave_all_ids_to_other_songs_everybody_goes_on_where_they_were(serve: Serve) -> None:
+    shelf = SubsonicShelf(GONIC, 12)
+    _, library = serve(shelf)
+    library.scan()
+    library.listen()
+    before = library.ids_by_mark()
+    songs = shelf.server.songs
+    ids, at = list(songs), {song.id: song.place for song in songs.values()}
+    for turn in (1, 5):
+        turned = [songs[one] for one in ids[turn:] + ids[:turn]]
+        for song in turned:
+            song.path = at[song.id] if turn == 1 else song.place  # where its file has been all the time
+        songs.clear()
+        for song, upstream_id in zip(turned, ids, strict=True):
+            song.id = upstream_id
+            songs[upstream_id] = song
+        library.scan()
+        library.check(reused=True)
+        assert library.ids_by_mark() == before
+        assert library.merges() == []
+        # By ids that doors have just known as other songs'.
+        library.listen()
+        library.check(reused=True)
+    changes = len(library.house.changes(library.source_id))
+    library.scan()
+    told = [type(change).__name__ for change in library.house.changes(library.source_id)[changes:]]
+    assert set(told) == {"ScanChanged"}

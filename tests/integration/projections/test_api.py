@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from projections.api import Names, ReadModels, api_router, router
-from projections.base import Record
+from projections.base import Invalidation, Record
 from projections.models.playback import PlaybackProjection
 from schemas.events import PlaybackDecided, SourcePosition
 from schemas.ids import SchemaIds
@@ -51,6 +51,8 @@ class House:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._made: list[PlaybackDecided] = []
+        self.invalidated: Sequence[Invalidation] = ()
+        """By the last decision."""
         tokens = FakeTokens(rows={hash_of(token(LETTER[name])): who for name, who in TOKENS.items()})
         people = FakePeople({"home", "flat"})
         people.rows = {
@@ -71,7 +73,7 @@ class House:
         with psycopg.connect(**self._settings.postgres.conninfo("projector"), autocommit=True) as connection:
             projection.prepare(connection)
             with connection.transaction():
-                projection.fold([record], connection)
+                self.invalidated = projection.fold([record], connection).invalidations
         return last
 
     def _caused(self, event: PlaybackDecided) -> PlaybackDecided:

@@ -9,8 +9,10 @@ from typing import Any, cast
 import psycopg
 import pytest
 
+from projections.models.library import LibraryProjection
 from schemas.events import PlaybackDecided, PlaybackReported
 from schemas.ids import SchemaIds
+from schemas.library import Change
 from schemas.placement import playback_key
 from streams.agents import playback
 from streams.agents import state as rows
@@ -21,8 +23,9 @@ from streams.domain.state import shown
 from streams.runtime.contract import Contract
 from streams.runtime.settings import Settings
 from tests.agents.test_playback_agent import Batch, Record
-from tests.integration.projections.test_api import ANA, BO, House
-from tests.projections.decisions import NOW_MS, partition_for
+from tests.integration.projections.test_api import ANA, BO, CYD, House
+from tests.projections.changes import merged, placed
+from tests.projections.decisions import NOW_MS, decision, partition_for
 
 pytestmark = pytest.mark.services
 
@@ -30,6 +33,7 @@ pytestmark = pytest.mark.services
 OLD, NEW = "old-name", "new-name"
 SURVIVOR, ENDED = media_id("home", OLD), media_id("home", NEW)
 OTHER = "f" * 32
+NEVER = "e" * 32
 MINUTE = 60_000
 
 
@@ -252,3 +256,62 @@ def _decide(
     row = progress[playback_key(decided.user_ref, decided.media_id)]
     assert rows.decode(row).play_count == decided.play_count
     return replace(decided, logged_at=NOW_MS)
+
+
+@pytest.fixture
+def tell(model_settings: Settings) -> Any:
+    """Has the library projection fold merges, in one batch; what it invalidates of playback, by key."""
+    made: list[Change] = []
+
+    def fold(*pairs: tuple[str, str]) -> dict[str, tuple[Any, ...]]:
+        made.extend(merged(ended, survivor, len(made) + number) for number, (ended, survivor) in enumerate(pairs))
+        projection = LibraryProjection()
+        with psycopg.connect(**model_settings.postgres.conninfo("projector"), autocommit=True) as connection:
+            projection.prepare(connection)
+            with connection.transaction():
+                folded = projection.fold(placed(made)[-len(pairs) :], connection)
+        of_playback = [one for one in folded.invalidations if not one.cache_key.startswith("item:")]
+        assert len({one.cache_key for one in of_playback}) == len(of_playback)
+        return {
+            one.cache_key: (one.log_epoch, one.partition, one.version, one.reason, one.source_id) for one in of_playback
+        }
+
+    return fold
+
+
+def test_a_merge_alone_invalidates_what_is_shown_of_those_who_played_what_ended(house: House, tell: Any) -> None:
+    play_both(house)
+    house.decide(user_ref=BO, media_id=SURVIVOR, event_id="e-bo")
+    house.decide(user_ref=CYD, media_id=ENDED, event_id="e-cyd")
+    last = house.decide(user_ref=ANA, media_id=OTHER, event_id="e-other")
+    lists = (1, last.partition, last.offset, "merged", "home")
+    shown = (1, last.partition, last.offset - 1, "merged", "home")
+    cyd = (1, partition_for(decision(user_ref=CYD)), 0, "merged", "home")
+    assert tell((ENDED, SURVIVOR)) == {
+        f"continue:{ANA}": lists,
+        f"progress:{ANA}:{SURVIVOR}": shown,
+        f"progress:{ANA}:{ENDED}": shown,
+        **dict.fromkeys((f"continue:{CYD}", f"progress:{CYD}:{SURVIVOR}", f"progress:{CYD}:{ENDED}"), cyd),
+    }
+    version = house.get(f"/v1/users/ana/progress/{OLD}").json()["version"]
+    assert (version["partition"], version["offset"]) == (last.partition, last.offset - 1)
+    assert tell((NEVER, SURVIVOR)) == {}, "nobody played that"
+
+
+def test_merges_one_after_the_other_invalidate_every_name_that_leads_to_what_stays(house: House, tell: Any) -> None:
+    play_both(house)
+    assert tell((ENDED, SURVIVOR)).keys() == {f"continue:{ANA}", *(f"progress:{ANA}:{m}" for m in (ENDED, SURVIVOR))}
+    assert tell((SURVIVOR, OTHER)).keys() == {
+        f"continue:{ANA}",
+        *(f"progress:{ANA}:{media}" for media in (ENDED, SURVIVOR, OTHER)),
+    }
+
+
+def test_a_decision_under_a_media_that_has_ended_invalidates_what_it_is_shown_in(house: House, tell: Any) -> None:
+    play_both(house)
+    tell((ENDED, SURVIVOR))
+    late = house.decide(user_ref=ANA, media_id=ENDED, event_id="e-late", position_ms=2_500_000)
+    assert {one.cache_key for one in house.invalidated} == {
+        f"continue:{ANA}", f"progress:{ANA}:{ENDED}", f"progress:{ANA}:{SURVIVOR}",
+    }  # fmt: skip
+    assert {one.version for one in house.invalidated} == {late.offset}

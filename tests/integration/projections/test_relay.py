@@ -9,6 +9,7 @@ import pytest
 
 from projections import relay as relay_module
 from projections.base import Invalidation
+from projections.models.library_rows import collection_key, item_key
 from projections.outbox import write
 from projections.relay import Relay
 from schemas.placement import partition_of
@@ -26,6 +27,10 @@ def invalidation(key: str, version: int) -> Invalidation:
 def put(world: World, *invalidations: Invalidation) -> None:
     with world.connect("projector") as tx:
         write(tx, invalidations)
+
+
+def keys_waiting(world: World) -> list[str]:
+    return [key for (key,) in world.query("SELECT cache_key FROM model.outbox ORDER BY id")]
 
 
 def waiting(world: World) -> int:
@@ -52,6 +57,23 @@ def test_rows_are_published_once_acknowledged_and_gone_repeats_coalesced(world: 
         key = message.key() or b""
         if user.encode() in key:
             assert message.partition() == partition_of(key)
+
+
+def test_what_tells_of_playback_does_not_wait_behind_a_scan_nor_the_scan_for_ever(
+    world: World, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay_module, "ROWS_MAX", 2)
+    monkeypatch.setattr(relay_module, "BULK_ROWS_MAX", 2)
+    scanned = [item_key(f"{topic_prefix}-1"), item_key(f"{topic_prefix}-2"), collection_key(f"{topic_prefix}-3")]
+    played = [f"progress:{topic_prefix}:{number}" for number in range(3)]
+    put(world, *(invalidation(key, 1) for key in (*scanned, *played)))
+    relay = Relay(world.settings, world.contract)
+    assert relay.publish_some()
+    assert keys_waiting(world) == [scanned[2], played[2]]
+    assert relay.publish_some()
+    assert not relay.publish_some()
+    relay.close()
+    assert waiting(world) == 0
 
 
 def test_what_kafka_did_not_acknowledge_stays_and_is_published_again(

@@ -10,6 +10,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from projections.base import Record
+from projections.digest import Digest, digests
 from projections.models.tasks import TaskProjection
 from schemas.library import Command, ScanCancelled, ScanRequested
 from streams.runtime.blocking import BlockingDatabase
@@ -53,6 +54,11 @@ class Bench:
     def want(self, *offsets: int, source_id: str = "music", by: str = "operator", **more: Any) -> None:
         """Scans of a source are requested at these offsets."""
         self.fold(*(record(asked(source_id, by, **more), offset) for offset in offsets))
+
+    def digest(self) -> Digest:
+        """Of what is wanted."""
+        with self._connect(None) as connection:
+            return digests(connection)["tasks"]
 
     def query(self, query: str, parameters: Sequence[Any] = (), role: Role | None = None) -> list[dict[str, Any]]:
         """As superuser, or as ``role``."""

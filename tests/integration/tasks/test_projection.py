@@ -83,6 +83,21 @@ def test_replaying_the_log_changes_nothing_whatever_was_done_since(bench: Bench)
     assert bench.tasks().claim("scan") is None
 
 
+def test_a_replay_brings_back_what_is_wanted_whatever_was_lost(bench: Bench) -> None:
+    log = [record(asked(full=True), 1), record(refresh("m"), 2), record(cancelled(1), 3), record(asked(), 4)]
+    bench.fold(*log)
+    before = bench.digest()
+    assert before.rows == 2
+    lease = bench.tasks().claim("scan")
+    assert lease is not None
+    lease.finish()
+    assert bench.digest() == before, "what workers did is not of the log"
+    bench.query("DELETE FROM core.tasks WHERE kind = 'scan'")
+    assert bench.digest() != before
+    bench.fold(*log)
+    assert bench.digest() == before
+
+
 def test_one_batch_or_many_make_the_same_rows(bench: Bench) -> None:
     log: list[tuple[Command, int]] = [
         *((asked(f"source-{number % 3}", full=number % 2 == 0), number) for number in range(12)),

@@ -147,7 +147,8 @@ class Reader:
                 stderr=subprocess.DEVNULL,
                 env={"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},
                 cwd="/",
-                start_new_session=True,
+                # A group of its own, which Ctrl-C does not reach; the session of the worker, which gives way whole.
+                process_group=0,
             )
         self._connection = ours
         self._read = 0

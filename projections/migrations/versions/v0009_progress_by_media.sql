@@ -1,0 +1,1 @@
+CREATE INDEX playback_progress_by_media ON model.playback_progress (media_id);
