@@ -1,11 +1,11 @@
-"""Whose playback a merge of two media touches."""
+"""When a source's names were given to other media: doors ask for that, and look again."""
 
 from __future__ import annotations
 
 from projections.migrations.script import run_sql
 
-revision = "0009"
-down_revision = "0008"
+revision = "0014"
+down_revision = "0013"
 branch_labels = None
 depends_on = None
 
@@ -15,4 +15,4 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    raise NotImplementedError("read models are rebuilt from the log")
+    raise NotImplementedError("core tables are never dropped")

@@ -1,11 +1,11 @@
-"""When a source's names were given to other media: doors ask for that, and look again."""
+"""Whose playback a merge of two media touches."""
 
 from __future__ import annotations
 
 from projections.migrations.script import run_sql
 
-revision = "0008"
-down_revision = "0007"
+revision = "0015"
+down_revision = "0014"
 branch_labels = None
 depends_on = None
 
@@ -15,4 +15,4 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    raise NotImplementedError("core tables are never dropped")
+    raise NotImplementedError("read models are rebuilt from the log")
