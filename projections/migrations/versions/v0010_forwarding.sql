@@ -1,0 +1,2 @@
+-- forwarding
+SELECT;

@@ -1,0 +1,2 @@
+-- dead letters
+SELECT;

@@ -1,0 +1,2 @@
+-- forgetting
+SELECT;
