@@ -61,3 +61,30 @@ GRANT SELECT ON api.media_facts, api.media_names TO playhead_door;
 -- the worker compares with what is known of files
 GRANT USAGE ON SCHEMA api TO playhead_worker;
 GRANT SELECT ON api.known_files TO playhead_worker;
+
+-- dead letters: the projector keeps the list, and redrives; operators' words are only added to
+GRANT SELECT, INSERT, UPDATE, DELETE ON model.dead_letters, model.dead_letter_origins TO playhead_projector;
+GRANT SELECT, INSERT, UPDATE ON core.dead_letter_marks TO playhead_projector;
+GRANT SELECT, INSERT ON core.dlq_audit TO playhead_projector;
+
+-- forgetting: the projector drops what the log says of these; the door refuses their older reports and lists who they are
+GRANT SELECT, INSERT ON model.forgotten_users TO playhead_projector;
+GRANT SELECT, INSERT, UPDATE ON core.forgotten_people, core.forgotten_accounts TO playhead_door;
+GRANT SELECT ON api.forgotten_users TO playhead_door;
+
+-- forwarding: the projector says how playback should stand on servers, and looks up whose accounts are where and which
+-- media are linked; the worker reads it, says what it is about to write, and what became of it
+GRANT SELECT (source_id, user_ref) ON core.users TO playhead_projector;
+GRANT SELECT (source_id, kind) ON core.sources TO playhead_projector;
+GRANT SELECT (source_id, forward_since) ON core.source_upstreams TO playhead_projector;
+GRANT SELECT, INSERT, UPDATE, DELETE ON core.forward_wanted, core.forward_plays TO playhead_projector;
+GRANT DELETE ON core.tasks TO playhead_projector;
+GRANT SELECT ON core.forward_wanted, core.forward_plays, core.forward_sent TO playhead_worker;
+GRANT UPDATE (done_version, sent, refusals, outcome, done_at) ON core.forward_wanted TO playhead_worker;
+GRANT UPDATE (tried), DELETE ON core.forward_plays TO playhead_worker;
+GRANT INSERT, DELETE ON core.forward_sent TO playhead_worker;
+GRANT SELECT (source_id, upstream_user, user_ref) ON core.users TO playhead_worker;
+GRANT SELECT ON api.media_names, api.media_facts TO playhead_worker;
+-- door: what was given up is tried again when an operator says so
+GRANT UPDATE (next_attempt_at, dead_at, attempts, done_version, last_error, last_error_class) ON core.tasks TO playhead_door;
+GRANT SELECT ON core.forward_wanted TO playhead_door;
