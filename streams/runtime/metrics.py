@@ -94,6 +94,11 @@ TASKS_OLDEST_SECONDS = _gauge(
 TASK_ATTEMPTS = _counter("task_attempts", "Attempts at tasks, by how they ended.", ("kind", "outcome"))
 TASK_SECONDS = _histogram("task_seconds", "Time of one attempt at a task.", ("kind",), buckets=_SLOW)
 TASKS_DONE = _counter("tasks_done", "Tasks done, by whether that was within the target time.", ("kind", "in_time"))
+FORWARDED = _counter(
+    "forwarded",
+    "Items whose playback a server was to be told: written, same already, kept (newer there), nothing to tell.",
+    ("kind", "outcome"),
+)
 LEASES_EXPIRED = _counter(
     "leases_expired", "Leases of other workers that had ended when a task was claimed.", ("kind",)
 )

@@ -164,6 +164,20 @@ def connect_upstream(
     return kind
 
 
+def set_forwarding(connection: SyncConnection, source_id: str, on: bool) -> None:
+    """Whether the source's server is told of what is played elsewhere, from now on. The caller commits.
+
+    Raises Permanent for a source without a server.
+    """
+    row = connection.execute(
+        "UPDATE core.source_upstreams SET forward_since = CASE WHEN %s THEN coalesce(forward_since, now()) END"
+        " WHERE source_id = %s RETURNING source_id",
+        (on, source_id),
+    ).fetchone()
+    if row is None:
+        raise Permanent("the source has no server: 'playhead source connect' says where it is", cause="bad_source")
+
+
 def disconnect_upstream(connection: SyncConnection, source_id: str, account: str | None) -> int:
     """Forget one account, or with None the server and all of them; returns how many accounts are gone."""
     gone = connection.execute(
