@@ -153,3 +153,19 @@ WITH applied AS (
     WHERE (excluded.log_epoch, excluded.version) > (row.log_epoch, row.version)
 )
 SELECT user_ref, media_id FROM applied"""
+
+# Forgetting: a person's rows go, and that there was such a person stays.
+SELECT_FORGOTTEN = "SELECT user_ref FROM model.forgotten_users WHERE user_ref = ANY(%s)"
+INSERT_FORGOTTEN = f"""
+INSERT INTO model.forgotten_users (user_ref, {_VERSION}) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"""
+# Each returns the media it was about: their keys are stale.
+DELETE_PERSON = (
+    "WITH gone AS (DELETE FROM model.playback_progress WHERE user_ref = %s RETURNING joined || media_id AS media)"
+    " SELECT unnest(media) FROM gone",
+    *(
+        f"WITH gone AS (DELETE FROM model.{table} WHERE user_ref = %s RETURNING media_id)"
+        " SELECT DISTINCT media_id FROM gone"
+        for table in ("progress_history", "plays", "listening_time", "processed_events")
+    ),
+    "WITH gone AS (DELETE FROM model.user_versions WHERE user_ref = %s) SELECT NULL::text WHERE false",
+)
