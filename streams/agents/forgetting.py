@@ -4,8 +4,8 @@
                            └─► playback.decided: UserForgotten, with its cause: the read models follow
     a report that meets no row of its key ─► is the person forgotten? then it is nothing: no row, no decision
 
-All of a person's keys lie in one partition and begin with ``user_ref:``, so it is one transaction's work. A user_ref is
-never given to anybody again, so a report under a forgotten one is old, however it came: a door that had not heard yet, a
+All of a person's keys lie in one partition and begin with ``user_ref:``: one transaction's work. A user_ref is
+never given to anybody again, so a report under a forgotten one is old, however it came: a door that had not heard, a
 dead letter that was redriven, a log that was copied. It can only meet a key without a row: that is where is looked.
 """
 

@@ -15,6 +15,7 @@ from streams.agents import forgotten as rows
 from streams.agents import playback
 from streams.agents.forgotten import Forgotten
 from streams.agents.forgotten.plan import PLAN, ROW
+from streams.agents.merges import keep
 from streams.domain.policy import PLAYTHROUGH
 from streams.runtime.contract import Contract
 from streams.runtime.errors import Permanent
@@ -74,7 +75,7 @@ def test_what_is_still_said_of_somebody_forgotten_makes_no_row_and_no_decision()
 def test_the_same_is_so_under_a_media_that_was_merged() -> None:
     unit = Unit()
     unit.report("m1")
-    playback.keep(unit.aliases, "m1", "m2")
+    keep(unit.aliases, "m1", "m2")
     unit.report("m2", event_id="e-2", sequence=2)
     assert len(unit.progress) == 2
     unit.forget()

@@ -1,6 +1,6 @@
 """Who is forgotten, as the playback agent keeps it by user_ref: one version byte, then Avro in that version's schema.
 
-Read only where a report meets no row of its key, so the codec matters little; it is made as that of streams/agents/state.
+Read only where a report meets no row of its key, so the codec matters little; it is made as in streams/agents/state.
 """
 
 from __future__ import annotations
