@@ -62,6 +62,8 @@ class Projection(ABC, Generic[E]):
     name: ClassVar[str]
     topic: ClassVar[Topic]
     version: ClassVar[int]
+    batch_records_max: ClassVar[int | None] = None
+    """Records in one batch at most, where as many as the setting allows would be too much."""
 
     @abstractmethod
     def accept(self, key: bytes, event: Event, partition: int) -> E:

@@ -29,6 +29,7 @@ from projections.flood import FloodGuard
 from projections.log_guard import LogGuard
 from projections.offsets import Fenced, Offsets, Position
 from projections.source import LogAnomaly, LogTruncated, Source, newest_of_each
+from schemas.topics import FOREVER_MS
 from streams.runtime import logs, metrics
 from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.contract import Contract
@@ -73,7 +74,8 @@ class Runner(Generic[E]):
         self._failpoint = failpoint
         self._clock = clock or SystemClock()
         self._group = group or self._name
-        self._records_max = settings.playback.batch_records_max
+        asked = settings.playback.batch_records_max
+        self._records_max = min(asked, projection.batch_records_max or asked)
         self._writer = Writer(settings.postgres.conninfo("projector"), projection.prepare)
         self._offsets = Offsets(projection.name, projection.topic.name)
         self._guard = LogGuard(settings.kafka, projection.topic, projection.name, self._clock)
@@ -151,7 +153,9 @@ class Runner(Generic[E]):
             positions = self._offsets.read(tx, partitions)
             for partition, position in positions.items():
                 if position.topic_id is None:
-                    begin = extents[partition].first if position.adopting else 0
+                    # What expires by itself was not lost: who comes later begins with what there is.
+                    expires = self._projection.topic.retention_ms != FOREVER_MS
+                    begin = extents[partition].first if position.adopting or expires else 0
                     positions[partition] = self._offsets.bind(tx, position, topic_id, begin)
         self._resumed_through = breaker.through if breaker else {}
         self._positions = positions

@@ -66,6 +66,8 @@ GRANT SELECT ON api.known_files TO playhead_worker;
 GRANT SELECT, INSERT, UPDATE, DELETE ON model.dead_letters, model.dead_letter_origins TO playhead_projector;
 GRANT SELECT, INSERT, UPDATE ON core.dead_letter_marks TO playhead_projector;
 GRANT SELECT, INSERT ON core.dlq_audit TO playhead_projector;
+GRANT USAGE ON SCHEMA api TO playhead_projector;
+GRANT SELECT ON api.dead_letters TO playhead_projector;
 
 -- forgetting: the projector drops what the log says of these; the door refuses their older reports and lists who they are
 GRANT SELECT, INSERT ON model.forgotten_users TO playhead_projector;
