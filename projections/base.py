@@ -64,6 +64,15 @@ class Projection(ABC, Generic[E]):
     version: ClassVar[int]
     batch_records_max: ClassVar[int | None] = None
     """Records in one batch at most, where as many as the setting allows would be too much."""
+    tables: ClassVar[tuple[str, ...]] = ()
+    """Its read models, tables of schema model: what a rebuild makes anew. None: there is nothing to rebuild."""
+    elsewhere: ClassVar[tuple[str, ...]] = ()
+    """Tables of schema core that it writes too. A rebuild writes copies of them, which are thrown away."""
+    newest_wins: ClassVar[frozenset[str]] = frozenset()
+    """Of ``tables`` those whose row is of the newest record of its key; rows of the others never change."""
+    from_anywhere: ClassVar[bool] = True
+    """Whether rows over which later records are folded again come out the same. Where rows count differences between
+    records they do not: such a model is rebuilt from the first record only."""
 
     @abstractmethod
     def accept(self, key: bytes, event: Event, partition: int) -> E:
@@ -76,6 +85,9 @@ class Projection(ABC, Generic[E]):
 
     def prepare(self, connection: Connection) -> None:
         """Called once for each new connection, outside a transaction."""
+
+    def switched(self, tx: Connection) -> None:
+        """Called in the transaction that makes rebuilt tables the live ones, after they are."""
 
     @abstractmethod
     def fold(self, batch: Sequence[Record[E]], tx: Connection) -> Folded:

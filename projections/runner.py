@@ -23,6 +23,7 @@ from confluent_kafka import Message
 
 from projections import flood, outbox
 from projections.base import E, Folded, Projection, Record
+from projections.batches import sort_out
 from projections.database import Writer
 from projections.decoding import Decoded, Decoder, Poison, place
 from projections.flood import FloodGuard
@@ -171,7 +172,7 @@ class Runner(Generic[E]):
         decoded = self._decoder.decode(messages, self._positions)
         outcomes = self._hold_flood(messages, decoded)
         self._bury(decoded.poison)
-        records, moves = self._sort_out(messages, decoded)
+        records, moves = sort_out(self._projection, self._positions, messages, decoded)
         with self._writer.transaction() as tx:
             self._failpoint("projection.tx_open")
             self._offsets.hold(tx, [seen for seen, _ in moves])
@@ -188,32 +189,6 @@ class Runner(Generic[E]):
         self._flood.keep(outcomes)
         source.report({new.partition: new.next_offset for _, new in moves})
         self._account(decoded, records, folded, time.monotonic() - started)
-
-    def _sort_out(
-        self, messages: Sequence[Message], decoded: Decoded[E]
-    ) -> tuple[list[Record[E]], list[tuple[Position, Position]]]:
-        """The records nobody has applied yet, and for each partition where it stands before and after.
-
-        A record whose cause was applied before is a repeat: a transaction that Kafka lost track of can leave a
-        batch in the log twice (the engine's outputs carry their cause for this).
-        """
-        fresh: list[Record[E]] = []
-        last: dict[int, Position] = {}
-        for record in decoded.records:
-            position = last.get(record.partition) or self._positions[record.partition]
-            cause = self._projection.cause(record.event)
-            if cause is not None and position.applied(cause):
-                metrics.REPEATS_DROPPED.labels(self._projection.name).inc()
-                continue
-            if cause is not None:
-                last[record.partition] = position.after(position.next_offset, None, [cause])
-            fresh.append(record)
-        moves = []
-        for partition, message in sorted(newest_of_each(messages).items()):
-            seen = self._positions[partition]
-            new = last.get(partition, seen).after(place(message)[1] + 1, message.leader_epoch(), [])
-            moves.append((seen, new))
-        return fresh, moves
 
     def _hold_flood(self, messages: Sequence[Message], decoded: Decoded[E]) -> list[bool]:
         """Which messages count as dead letters: those of a flood an operator has resumed do not.

@@ -158,6 +158,11 @@ INSERT INTO core.media_aliases AS row (source_id, upstream_media, media_id)
 SELECT * FROM unnest(%s::text[], %s::text[], %s::text[]) ORDER BY 1, 2
 ON CONFLICT (source_id, upstream_media) DO UPDATE SET media_id = excluded.media_id
 WHERE row.media_id <> excluded.media_id"""
+RENEW_DOORS_ALIASES: Final = """
+INSERT INTO core.media_aliases AS row (source_id, upstream_media, media_id)
+SELECT source_id, upstream_id, media_id FROM model.upstream_aliases ORDER BY 1, 2
+ON CONFLICT (source_id, upstream_media) DO UPDATE SET media_id = excluded.media_id
+WHERE row.media_id <> excluded.media_id"""
 UPSERT_MERGES: Final = f"""
 INSERT INTO model.media_merges AS row (media_id, survivor, partition, log_epoch, version)
 SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::bigint[]) ORDER BY 1
