@@ -25,7 +25,7 @@ LEFT JOIN api.user_versions v ON v.user_ref = %(user)s
 LEFT JOIN LATERAL api.progress_of(%(user)s, api.media_after(%(user)s, %(after)s, %(limit)s)) AS page ON true
 ORDER BY page.media_id"""
 
-_CONTINUE_PAGE = """
+CONTINUE_PAGE = """
 SELECT v.model_epoch AS list_model_epoch, v.log_epoch AS list_log_epoch, v.partition AS list_partition,
        v.version AS list_version, page.*
 FROM (SELECT 1) AS one
@@ -113,8 +113,9 @@ class ReadModels:
         """For readiness."""
         await self._database.probe()
 
-    async def progress(self, user: str, media: Sequence[str]) -> tuple[Row, Version] | None:
-        """One person's playback of the first of ``media`` there is anything about."""
+    async def progress(self, user: str, media: Sequence[str], *, fresh: bool = False) -> tuple[Row, Version] | None:
+        """One person's playback of the first of ``media`` there is anything about. ``fresh``: read now, not before."""
+        del fresh  # it always is
         rows = await self._ask(_PROGRESS, user=user, media=list(media))
         if not rows:
             return None
@@ -123,12 +124,13 @@ class ReadModels:
 
     async def progress_page(self, user: str, after: str | None, limit: int) -> Page:
         """A person's playback by media_id, after ``after``."""
-        return _page(await self._ask(_PROGRESS_PAGE, user=user, after=after, limit=limit))
+        return page_of(await self._ask(_PROGRESS_PAGE, user=user, after=after, limit=limit))
 
-    async def continue_page(self, user: str, after: tuple[int, str] | None, limit: int) -> Page:
+    async def continue_page(self, user: str, after: tuple[int, str] | None, limit: int, *, fresh: bool = False) -> Page:
         """What can be gone on with, newest first, after the entry with this (event_time, media_id)."""
+        del fresh
         time, media = after or (None, None)
-        return _page(await self._ask(_CONTINUE_PAGE, user=user, time=time, after=media, limit=limit))
+        return page_of(await self._ask(CONTINUE_PAGE, user=user, time=time, after=media, limit=limit))
 
     async def history_page(
         self, user: str, media: Sequence[str], before: tuple[int, int] | None, limit: int
@@ -139,7 +141,7 @@ class ReadModels:
         rows = await self._ask(_HISTORY_PAGE, user=user, media=list(media), epoch=epoch, version=version, limit=limit)
         if not rows:
             return None
-        page = _page(rows)
+        page = page_of(rows)
         return History(page.rows, page.version, rows[0]["list_media_id"], rows[0]["list_joined"])
 
     async def events(
@@ -169,7 +171,7 @@ class ReadModels:
         return await self._database.run(work)
 
 
-def _page(rows: Sequence[Row]) -> Page:
+def page_of(rows: Sequence[Row]) -> Page:
     first = rows[0]
     version = (
         None

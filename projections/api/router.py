@@ -103,7 +103,7 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
         ref = await names.user(caller, user, named)
         ids = await names.media(media, named)
         await _wait_for(read, after, ref)
-        found = await read.progress(ref, ids)
+        found = await read.progress(ref, ids, fresh=after is not None)
         if found is None:
             raise not_found()
         row, version = found
@@ -124,7 +124,9 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
         named = names.source(caller, source)
         ref = await names.user(caller, user, named)
         await _wait_for(read, after, ref)
-        page = await read.continue_page(ref, (begin[0], begin[1]) if begin else None, limit + 1)
+        page = await read.continue_page(
+            ref, (begin[0], begin[1]) if begin else None, limit + 1, fresh=after is not None
+        )
         upstream = await names.upstream([row["media_id"] for row in page.rows], named)
         items = [ContinueOut(**ContinueOut.fields_of(row, upstream)) for row in page.rows[:limit]]
         more = len(page.rows) > limit

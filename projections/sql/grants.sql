@@ -31,6 +31,7 @@ GRANT SELECT, DELETE ON model.outbox TO playhead_relay;
 GRANT USAGE ON SCHEMA api TO playhead_reader;
 GRANT SELECT ON ALL TABLES IN SCHEMA api TO playhead_reader;
 GRANT EXECUTE ON FUNCTION api.progress_of(text, text[]), api.media_after(text, text, bigint) TO playhead_reader;
+GRANT EXECUTE ON FUNCTION api.seen_items(text[]) TO playhead_reader;
 
 -- tasks: the projector says what is wanted, the worker what becomes of it, under leases that only it can take
 GRANT USAGE ON SCHEMA core TO playhead_projector;
@@ -86,7 +87,7 @@ GRANT UPDATE (done_version, sent, refusals, outcome, done_at) ON core.forward_wa
 GRANT UPDATE (tried), DELETE ON core.forward_plays TO playhead_worker;
 GRANT INSERT, DELETE ON core.forward_sent TO playhead_worker;
 GRANT SELECT (source_id, upstream_user, user_ref) ON core.users TO playhead_worker;
-GRANT SELECT ON api.media_names, api.media_facts TO playhead_worker;
+GRANT SELECT ON api.media TO playhead_worker;
 -- door: what was given up is tried again when an operator says so
 GRANT UPDATE (next_attempt_at, dead_at, attempts, done_version, last_error, last_error_class) ON core.tasks TO playhead_door;
 GRANT SELECT ON core.forward_wanted TO playhead_door;

@@ -50,6 +50,7 @@ COMMANDS: dict[str, Lazy] = {
     "agents": Lazy("streams.cli.agents:app", "The Faust agents: reports in, decisions out; a look into their tables."),
     "project": Lazy("streams.cli.project:project", "A projection: records to PostgreSQL rows."),
     "relay": Lazy("streams.cli.relay:relay", "The outbox to cache.invalidated."),
+    "cache": Lazy("streams.cli.cache:cache", "The cache in Valkey: what is stale in the log is stale there."),
     "work": Lazy("streams.cli.work:work", "Tasks under leases: scans, details read again; schedules, watching."),
     "scan": Lazy("streams.cli.scan:scan", "A source is listed anew; what would change, with --dry-run."),
     "source": Lazy("streams.cli.source:app", "Media servers and apps that may send reports."),

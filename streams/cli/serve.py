@@ -62,10 +62,11 @@ def listen(host: str, port: int) -> socket.socket:
 
 def application(settings: Settings) -> FastAPI:
     """The HTTP application of this role. Connects when its lifespan begins, not before."""
-    from projections.api import LibraryModels, Names, ReadModels, api_router, library_router
+    from projections.api import CachedReadModels, LibraryModels, Names, api_router, library_router
     from streams.ingest.http import ingest_router
     from streams.ingest.wiring import Ingest
     from streams.runtime import failpoints
+    from streams.runtime.cache import Cache, url_of
     from streams.runtime.clock import SystemClock
     from streams.runtime.contract import Contract
     from streams.runtime.database import Database
@@ -76,7 +77,7 @@ def application(settings: Settings) -> FastAPI:
     clock = SystemClock()
     ingest = Ingest(settings, Contract.of(settings), clock, failpoints.armed(settings.failpoints))
     reader = Database(settings.postgres.conninfo("reader"), clock=clock)
-    read = ReadModels(reader)
+    read = CachedReadModels(reader, Cache(url_of(settings), clock=clock))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
