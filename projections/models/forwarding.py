@@ -19,6 +19,7 @@ from projections.models.playback import PlaybackProjection
 from schemas.events import Event, PlaybackDecided, SourcePosition, UserForgotten
 from schemas.placement import playback_key
 from schemas.topics import PLAYBACK_DECIDED
+from streams.domain.identity import media_id
 from streams.runtime.errors import Permanent
 from streams.runtime.misplaced import hold_person_in_place
 
@@ -128,7 +129,11 @@ def _targets(news: Sequence[_News], tx: Connection) -> list[tuple[_News, _Target
         for number, one in enumerate(news)
     ]
     rows = tx.execute(sql.TARGETS.encode(), {"moved": json.dumps(moved)}).fetchall()
-    return [(news[n], (source, news[n].event.user_ref, media)) for n, source, media in sorted(rows)]
+    found = []
+    for n, source, media in sorted(rows, key=lambda row: (row[0], row[1], row[2] or "")):
+        event = news[n].event
+        found.append((news[n], (source, event.user_ref, media or media_id(source, event.media_id))))
+    return found
 
 
 def _row(target: _Target, one: _News) -> dict[str, Any]:

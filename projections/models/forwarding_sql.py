@@ -12,8 +12,9 @@ AGAIN_AFTER_DEATH_S: Final = 600
 
 ANYWHERE = "SELECT EXISTS (SELECT FROM core.source_upstreams WHERE forward_since IS NOT NULL)"
 
-# An item and those of other sources that one catalogue calls by the same id and none by another. Some catalogues number
-# films apart from series. Of an item that ended, its survivor's links hold.
+# A server that lists nothing has no media of its own: null. Else it is an item and those of other sources that one
+# catalogue calls by the same id and none by another; some catalogues number films apart from series. Of an item that
+# ended, its survivor's links hold.
 TARGETS = """
 SELECT DISTINCT m.n, s.source_id, t.media_id
 FROM jsonb_to_recordset(%(moved)s::jsonb)
@@ -23,8 +24,11 @@ JOIN model.media_items f ON NOT f.merged AND f.media_id = coalesce(
 JOIN core.users u ON u.user_ref = m.user_ref AND NOT (m.of_server AND u.source_id = m.source_id)
 JOIN core.source_upstreams s ON s.source_id = u.source_id
     AND extract(epoch FROM s.forward_since) * 1000 <= m.logged_at
+JOIN core.sources k ON k.source_id = s.source_id
 CROSS JOIN LATERAL (
     SELECT f.media_id WHERE f.source_id = s.source_id
+    UNION ALL
+    SELECT NULL WHERE k.kind = 'listenbrainz' AND f.media_kind = 'music'
     UNION ALL
     SELECT t.media_id
     FROM jsonb_array_elements(f.provider_ids) AS e

@@ -56,7 +56,8 @@ class Has:
     """How it stands on the server. A finished item's ``position_ms`` is 0. ``at``: when that was so, epoch ms by the
     server. ``play_count`` None: it counts none; ``last_play_at``: of the newest it counted.
 
-    ``raw``: what the server said, for writing it back whole. ``keeps_positions``: whether it can at all.
+    ``counted_s``: seconds of plays it is known to have counted. ``keeps_positions``, ``keeps_played``: whether it can
+    at all. ``raw``: what the server said, for writing it back whole.
     """
 
     position_ms: int = 0
@@ -65,6 +66,7 @@ class Has:
     play_count: int | None = None
     last_play_at: int | None = None
     duration_ms: int | None = None
+    counted_s: frozenset[int] = frozenset()
     keeps_positions: bool = True
     keeps_played: bool = True
     raw: Any = field(default=None, repr=False, compare=False)
@@ -135,13 +137,17 @@ def _standing(wanted: Wanted, has: Has) -> tuple[Outcome, int | None, bool | Non
         case "at":
             return _moved(wanted, has)
         case "finished":
-            if not has.keeps_played or (has.played and has.position_ms <= SLACK_MS):
+            if (has.played or not has.keeps_played) and has.position_ms <= SLACK_MS:
                 return "same", None, None
-            return ("same", None, True) if _may_write(wanted, has) else ("kept", None, None)
+            if not _may_write(wanted, has):
+                return "kept", None, None
+            return ("same", None, True) if has.keeps_played else ("same", 0, None)
         case "unplayed":
             if not has.played and has.position_ms <= SLACK_MS:
                 return "same", None, None
-            return ("same", None, False) if _may_write(wanted, has) else ("kept", None, None)
+            if not _may_write(wanted, has):
+                return "kept", None, None
+            return ("same", None, False) if has.keeps_played else ("same", 0, None)
 
 
 def _moved(wanted: Wanted, has: Has) -> tuple[Outcome, int | None, bool | None]:
@@ -171,6 +177,8 @@ def _is_of_us(mark: int, has: Has) -> bool:
 
 
 def _is_told(play: Play, has: Has) -> bool:
+    if play.at // _SECOND_MS in has.counted_s:
+        return True
     last = has.last_play_at
     if last is None or not has.play_count:
         return False

@@ -22,7 +22,7 @@ KIND: Final = "forward"
 @dataclass(frozen=True, slots=True)
 class Item:
     """What is to be told, of whom and of what. ``accounts``: the person's on that server. ``upstream_media``: what the
-    server calls it; None: it is not listed there any more. ``duration_ms``: of it there."""
+    server calls it; None: it is not listed there, and the rest is of what was played. ``duration_ms``: of it."""
 
     source_id: str
     user_ref: str
@@ -35,6 +35,7 @@ class Item:
     duration_ms: int | None
     title: str | None = None
     artists: tuple[str, ...] = ()
+    recording_id: str | None = None
 
 
 class Forwarding:
@@ -66,12 +67,20 @@ class Forwarding:
                 "SELECT upstream_user FROM core.users WHERE source_id = %(source)s AND user_ref = %(user)s ORDER BY 1",
                 named,
             ).fetchall()
-            name = connection.execute(
-                "SELECT upstream_id FROM api.media_names WHERE source_id = %(source)s AND media_id = %(media)s", named
+            listed = connection.execute(
+                "SELECT upstream_id, duration_ms, title, artists, provider_ids FROM api.media"
+                " WHERE asked = %(media)s AND source_id = %(source)s",
+                named,
             ).fetchone()
-            facts = connection.execute(
-                "SELECT duration_ms FROM api.media_facts WHERE media_id = %(media)s", named
-            ).fetchone()
+            # A server that lists nothing is told of the media that was played.
+            of = (
+                listed
+                or connection.execute(
+                    "SELECT NULL, duration_ms, title, artists, provider_ids FROM api.media WHERE asked = %(media)s",
+                    {"media": str(task.payload.get("record", "")).partition(":")[2]},
+                ).fetchone()
+            )
+            upstream_media, its_duration_ms, title, artists, provider_ids = of or _UNKNOWN
             log_epoch, version, place, position_ms, duration_ms, event_time, sent, refusals = row or _NOTHING
             return Item(
                 source_id=task.source_id,
@@ -88,8 +97,11 @@ class Forwarding:
                 ),
                 refusals=refusals,
                 accounts=tuple(account[0] for account in accounts),
-                upstream_media=name[0] if name else None,
-                duration_ms=facts[0] if facts else None,
+                upstream_media=upstream_media,
+                duration_ms=its_duration_ms,
+                title=title,
+                artists=tuple(artists),
+                recording_id=next((id for provider, id in provider_ids if provider == "mbid"), None),
             )
 
         return self._database.run(ask)
@@ -165,6 +177,7 @@ class Forwarding:
 
 
 _NOTHING: Final = (0, -1, "none", 0, None, 0, (), 0)
+_UNKNOWN: Final = (None, None, None, (), ())
 
 
 def redrive(connection: SyncConnection, source_id: str, record_key: str) -> int:

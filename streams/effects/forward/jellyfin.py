@@ -1,8 +1,8 @@
-"""Jellyfin: a person's data of an item, written as a whole, so that the same write twice is one.
+"""Jellyfin and Emby: a person's data of an item, written in absolute terms, so that the same write twice is one.
 
-The server counts a play and notes LastPlayedDate when somebody begins, and unsets Played then (SessionManager,
-UserDataManager). What is written here is kept as it is: its own rules for short and nearly finished plays are for
-sessions.
+The server counts a play and notes LastPlayedDate when somebody begins, and unsets Played then. What is written here is
+kept as it is: its rules for short and nearly finished plays are for sessions. Emby puts what it is sent in place of
+everything there was, so it is sent everything.
 """
 
 from __future__ import annotations
@@ -11,29 +11,53 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from streams.domain.forwarding import Change, Has
+from streams.effects.forward.moments import moment
+from streams.effects.forward.ports import Thing
+from streams.upstream.emby import Emby
 from streams.upstream.jellyfin import Jellyfin
 
 TICKS_PER_MS: Final = 10_000
+_EMBY_KEEPS: Final = ("PlaybackPositionTicks", "PlayCount", "IsFavorite", "Played", "LastPlayedDate", "Rating", "Likes")
 
 
 class JellyfinServer:
     def __init__(self, server: Jellyfin) -> None:
         self._server = server
 
-    async def read(self, user: str, media: str) -> Has:
-        return has_of(await self._server.user_data(user, media))
+    async def speaks_for(self, user: str) -> bool:
+        """A key speaks for everybody, and the server refuses others' tokens."""
+        del user
+        return True
 
-    async def write(self, user: str, media: str, has: Has, change: Change) -> None:
-        await self._server.set_user_data(user, media, data_of(has, change))
+    async def read(self, user: str, thing: Thing) -> Has:
+        return _has(await self._server.user_data(user, thing.media))
+
+    async def write(self, user: str, thing: Thing, has: Has, change: Change) -> None:
+        await self._server.set_user_data(user, thing.media, _data(has, change))
 
 
-def has_of(data: dict[str, Any]) -> Has:
-    """Of the UserData of Jellyfin and Emby."""
+class EmbyServer:
+    def __init__(self, server: Emby) -> None:
+        self._server = server
+
+    async def speaks_for(self, user: str) -> bool:
+        """As of Jellyfin."""
+        del user
+        return True
+
+    async def read(self, user: str, thing: Thing) -> Has:
+        return _has(await self._server.user_data(user, thing.media))
+
+    async def write(self, user: str, thing: Thing, has: Has, change: Change) -> None:
+        kept = {name: has.raw[name] for name in _EMBY_KEEPS if has.raw.get(name) is not None}
+        await self._server.set_user_data(user, thing.media, kept | _data(has, change))
+
+
+def _has(data: dict[str, Any]) -> Has:
     ticks, count, at = data.get("PlaybackPositionTicks"), data.get("PlayCount"), moment(data.get("LastPlayedDate"))
-    played = data.get("Played") is True
     return Has(
         position_ms=ticks // TICKS_PER_MS if isinstance(ticks, int) and ticks > 0 else 0,
-        played=played,
+        played=data.get("Played") is True,
         at=at,
         play_count=count if isinstance(count, int) else 0,
         last_play_at=at,
@@ -41,8 +65,7 @@ def has_of(data: dict[str, Any]) -> Has:
     )
 
 
-def data_of(has: Has, change: Change) -> dict[str, Any]:
-    """The UserData to write: only what changes, all of it absolute."""
+def _data(has: Has, change: Change) -> dict[str, Any]:
     data: dict[str, Any] = {}
     if change.position_ms is not None:
         data["PlaybackPositionTicks"] = change.position_ms * TICKS_PER_MS
@@ -51,26 +74,8 @@ def data_of(has: Has, change: Change) -> dict[str, Any]:
         data.setdefault("PlaybackPositionTicks", 0)
     if change.plays:
         data["PlayCount"] = (has.play_count or 0) + len(change.plays)
-    at = max([change.at, *(play.at for play in change.plays)])
     if change.played is not False or change.position_ms:
-        data["LastPlayedDate"] = _time(max(at, has.at or 0))
+        at = max([change.at, has.at or 0, *(play.at for play in change.plays)])
+        text = datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
+        data["LastPlayedDate"] = f"{text}0000Z"
     return data
-
-
-def moment(value: object) -> int | None:
-    """A server's time, epoch ms; None when it tells none."""
-    if not isinstance(value, str) or not value:
-        return None
-    head, _, fraction = value.rstrip("Z").partition(".")
-    digits = fraction.partition("+")[0][:6]
-    try:
-        parsed = datetime.fromisoformat(head.partition("+")[0])
-    except ValueError:
-        return None
-    whole = int(parsed.replace(tzinfo=UTC).timestamp()) * 1000
-    return whole + int((digits + "000")[:3]) if digits.isdigit() or not digits else whole
-
-
-def _time(ms: int) -> str:
-    text = datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
-    return text.removesuffix("+00:00") + "0000Z"

@@ -82,12 +82,23 @@ class Sessions:
             with self._kept:
                 self._busy[source_id] -= 1
 
-    def server(self, entry: UpstreamEntry, account: Account) -> Server:
-        """The account's session. Raises NotAllowed, ConfigurationError."""
-        return self.run(self._server(entry, account))
+    def server_for(self, entry: UpstreamEntry, user: str) -> Server | None:
+        """A session as somebody who may speak for the person there; None: no such secret is known.
+
+        Raises UpstreamError, ConfigurationError.
+        """
+        return self.run(self._server_for(entry, user))
 
     async def _take(self, source_id: str) -> int:
         return self._rates.take(source_id)
+
+    async def _server_for(self, entry: UpstreamEntry, user: str) -> Server | None:
+        # The person's own account first, if it has the person's name.
+        for account in sorted(entry.accounts, key=lambda account: (account.name != user, account.name)):
+            server = await self._server(entry, account)
+            if await server.speaks_for(user):
+                return server
+        return None
 
     async def _server(self, entry: UpstreamEntry, account: Account) -> Server:
         secret = account.reveal()

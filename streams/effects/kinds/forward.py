@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from streams.domain.forwarding import Change, Has, Outcome, after, is_kept, step
-from streams.effects.forward.ports import Server
-from streams.effects.forward.servers import account_for
+from streams.effects.forward.ports import Server, Thing
 from streams.effects.forward.sessions import Sessions
 from streams.effects.kinds import Kind, NotNow
 from streams.effects.retry import RetryPolicy
@@ -26,7 +25,7 @@ from streams.runtime.errors import Permanent, Transient
 from streams.runtime.failpoints import Failpoint, disarmed
 from streams.runtime.forwarding import KIND, Forwarding, Item
 from streams.runtime.leases import CameToNothing, Lease, LeaseLost
-from streams.runtime.upstreams import UpstreamEntry
+from streams.runtime.upstreams import LISTS_NOTHING, UpstreamEntry
 from streams.upstream.errors import Resting, ServerFailed, UpstreamAway, UpstreamError
 
 NAME: Final = KIND
@@ -76,16 +75,17 @@ def _tell(forwards: Forwards, lease: Lease) -> None:
     entry = forwards.entry(item.source_id)
     if entry is None or not item.accounts:
         raise CameToNothing("the source has no server, or the person no account there any more")
-    if item.upstream_media is None:
-        raise CameToNothing("the server lists it no more")
+    media = item.media_id if entry.kind in LISTS_NOTHING else item.upstream_media
+    if media is None or (entry.kind in LISTS_NOTHING and not (item.title and item.artists)):
+        raise CameToNothing("the server lists it no more, or nobody knows what it is called")
+    thing = Thing(media, item.wanted.plays, item.title, item.artists, item.duration_ms, item.recording_id)
     outcomes: list[Outcome] = []
     for user in item.accounts:
-        account = account_for(entry, user)
-        if account is None:
+        server = forwards.sessions.server_for(entry, user)
+        if server is None:
             raise CameToNothing("nobody's secret is known there who may speak for the person")
-        server = forwards.sessions.server(entry, account)
         try:
-            outcomes.append(_tell_account(forwards, lease, item, server, user, item.upstream_media))
+            outcomes.append(_tell_account(forwards, lease, item, server, user, thing))
         except (ServerFailed, NotKept) as exc:
             forwards.rows.refused(item)
             if item.refusals + 1 >= REFUSALS_MAX:
@@ -98,9 +98,11 @@ def _tell(forwards: Forwards, lease: Lease) -> None:
     metrics.FORWARDED.labels(entry.kind, outcome).inc()
 
 
-def _tell_account(forwards: Forwards, lease: Lease, item: Item, server: Server, user: str, media: str) -> Outcome:
+def _tell_account(forwards: Forwards, lease: Lease, item: Item, server: Server, user: str, thing: Thing) -> Outcome:
     ask = forwards.sessions.run
-    has = replace(ask(server.read(user, media)), duration_ms=item.duration_ms)
+    has = ask(server.read(user, thing))
+    if has.duration_ms is None:
+        has = replace(has, duration_ms=item.duration_ms)
     todo = step(item.wanted, has)
     change = todo.change
     if change is None:
@@ -112,9 +114,9 @@ def _tell_account(forwards: Forwards, lease: Lease, item: Item, server: Server, 
     # The announcement may have taken long: nothing is written under a lease that is over.
     lease.check()
     try:
-        ask(server.write(user, media, has, change))
+        ask(server.write(user, thing, has, change))
         forwards.failpoint("forward.written")
-        found = ask(server.read(user, media))
+        found = ask(server.read(user, thing))
         if not is_kept(expected, found):
             if _stands(change):
                 forwards.rows.may_come_back(item, _values(found, change))

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
+from fastapi import FastAPI
 
 from projections.base import Record
 from projections.models.forwarding import ForwardingProjection
@@ -41,7 +42,7 @@ from streams.runtime.leases import Task, Tasks
 from streams.runtime.people import Person
 from streams.runtime.settings import Settings
 from streams.runtime.tokens import Principal, Scope, create_source
-from streams.runtime.upstreams import Account, connect_upstream, set_forwarding, upstream_entry
+from streams.runtime.upstreams import POLLABLE, Account, connect_upstream, set_forwarding, upstream_entry
 from streams.upstream.http import Limits
 from tests.ingest.fakes import HASH_KEY, World
 from tests.ingest.pollers.lab import QUICK, FakePolls
@@ -62,7 +63,7 @@ class Home:
     kind: str
     fake: Any
     faulty: Faulty
-    web: Web
+    web: Web | None
     user: str
 
 
@@ -96,10 +97,11 @@ class Household:
 
     def add(self, source_id: str, kind: str, fake: Any, user: str, account: Account, *, forward: bool = True) -> Home:
         faulty = Faulty(fake.app)
-        home = Home(source_id, kind, fake, faulty, Web(faulty), user)
+        web = Web(faulty)
+        home = Home(source_id, kind, fake, faulty, web, user)
         with psycopg.connect(**self.settings.postgres.conninfo("door")) as connection:
             create_source(connection, source_id, kind, source_id)
-            connect_upstream(connection, source_id, home.web.url, account, interval_s=30, verify_tls=True)
+            connect_upstream(connection, source_id, web.url, account, interval_s=30, verify_tls=True)
             set_forwarding(connection, source_id, forward)
         # From the first time of the fake clock on.
         self.query("UPDATE core.source_upstreams SET forward_since = to_timestamp(0) WHERE forward_since IS NOT NULL")
@@ -107,6 +109,19 @@ class Household:
         self.homes[source_id] = home
         self._polls[source_id] = FakePolls()
         return home
+
+    def quiet(self, source_id: str) -> Home:
+        """A source without a server: the person's own client speaks for it."""
+        with self.door() as connection:
+            create_source(connection, source_id, "native", source_id)
+        home = Home(source_id, "native", None, Faulty(FastAPI()), None, "ana")
+        self.is_person(home, "ana")
+        return home
+
+    @contextmanager
+    def door(self) -> Iterator[psycopg.Connection[Any]]:
+        with psycopg.connect(**self.settings.postgres.conninfo("door")) as connection:
+            yield connection
 
     def is_person(self, home: Home, user: str, person: str = PERSON) -> None:
         """The account is the person's."""
@@ -159,7 +174,8 @@ class Household:
 
     def close(self) -> None:
         for home in self.homes.values():
-            home.web.down()
+            if home.web is not None:
+                home.web.down()
 
     # -- what happens
 
@@ -296,7 +312,8 @@ class Household:
         before = sum(home.faulty.write_count for home in self.homes.values())
         for _ in range(times):
             for home in self.homes.values():
-                self.poll(home, sweep=sweep)
+                if home.kind in POLLABLE:
+                    self.poll(home, sweep=sweep)
             self.work()
             self.pass_time(30)
         return sum(home.faulty.write_count for home in self.homes.values()) - before
