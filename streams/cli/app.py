@@ -55,6 +55,7 @@ COMMANDS: dict[str, Lazy] = {
     "scan": Lazy("streams.cli.scan:scan", "A source is listed anew; what would change, with --dry-run."),
     "source": Lazy("streams.cli.source:app", "Media servers and apps that may send reports."),
     "user": Lazy("streams.cli.user:app", "People, and which accounts are whose."),
+    "forget": Lazy("streams.cli.forget:forget", "A person leaves, and nothing brings them back."),
     "token": Lazy("streams.cli.token:app", "Who may report, read and operate."),
     "decide": Lazy("streams.cli.decide:decide", "What the playback rules make of reports; needs no services."),
     "parse": Lazy("streams.cli.parse:app", "What a webhook body says, as reports; needs no services."),

@@ -11,7 +11,7 @@ keeps is said (again); what the database lacks of what the log says (it was rest
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -41,17 +41,23 @@ class Telling:
 
 
 def telling(
-    kept: Kept, written: Mapping[bytes, bytes], hash_key: bytes, contract: Contract, now_ms: int, correlation_id: str
+    kept: Kept,
+    written: Mapping[bytes, bytes],
+    hash_key: bytes,
+    contract: Contract,
+    now_ms: int,
+    correlation_id: str,
+    *,
+    again: Collection[str] = (),
 ) -> Telling:
-    """What is to be said so that a log that says ``written`` in identity.users says all of ``kept``.
-
-    A person's UserForgotten comes before the markers of that person: told by halves, it is told again.
+    """What is to be said so that a log that says ``written`` in identity.users says all of ``kept``; of those in
+    ``again`` whatever it says. Publish what is of playback.reported first: a marker stands for that having been asked.
     """
     records: list[Record] = []
     people: list[str] = []
     for user_ref, since in sorted(kept.people.items()):
         marker = marker_of_person(hash_key, user_ref)
-        if marked_since(written.get(marker)) is not None:
+        if marked_since(written.get(marker)) is not None and user_ref not in again:
             continue
         event = UserForgotten(
             event_id=uuid.uuid4().hex,

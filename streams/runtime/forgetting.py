@@ -1,8 +1,8 @@
 """Who is to be forgotten, as the tables of the door have it: whom a name stands for, what is kept, what is erased.
 
-    whom ─► keep: core.forgotten_people (user_refs), core.forgotten_accounts (keyed hashes)   committed before the log is told
+    whom ─► keep: core.forgotten_people (user_refs), core.forgotten_accounts (keyed hashes)   committed before
          ─► told to the log (streams/ingest/forgetting.py)
-         ─► erase: accounts, names, tokens, what polls saw                                    committed when the log has it
+         ─► erase: accounts, names, tokens, what polls saw                                    committed after
 
 Killed between any two of these, what is kept says what is left to do. Nothing here logs, and errors quote no names.
 """
@@ -91,14 +91,16 @@ def erase(connection: SyncConnection, who: Whom) -> dict[str, int]:
     """Delete what leads from a name to ``who``, and what was kept for their accounts; how many rows of what."""
     accounts = ([one.source_id for one in who.accounts], [one.upstream_user for one in who.accounts])
     refs = (list(who.user_refs),)
-    pairs = "SELECT * FROM unnest(%s::text[], %s::text[])"
     done = {
         "tokens": connection.execute("DELETE FROM core.tokens WHERE user_ref = ANY(%s)", refs),
         "poll_state": connection.execute(
-            f"DELETE FROM core.poll_state WHERE (source_id, upstream_user) IN ({pairs})".encode(), accounts
+            "DELETE FROM core.poll_state WHERE (source_id, upstream_user) IN"
+            " (SELECT * FROM unnest(%s::text[], %s::text[]))",
+            accounts,
         ),
         "source_accounts": connection.execute(
-            f"DELETE FROM core.source_accounts WHERE account <> '' AND (source_id, account) IN ({pairs})".encode(),
+            "DELETE FROM core.source_accounts WHERE account <> '' AND (source_id, account) IN"
+            " (SELECT * FROM unnest(%s::text[], %s::text[]))",
             accounts,
         ),
         "forward_sent": connection.execute("DELETE FROM core.forward_sent WHERE user_ref = ANY(%s)", refs),
