@@ -11,6 +11,7 @@ from typing import Any
 
 from projections.base import Projection
 from projections.models.dead_letters import DeadLetterProjection
+from projections.models.forwarding import ForwardingProjection
 from projections.models.library import LibraryProjection
 from projections.models.playback import PlaybackProjection
 from projections.models.tasks import TaskProjection
@@ -25,6 +26,7 @@ PROJECTIONS: dict[str, type[Projection[Any]]] = {
     PlaybackProjection.name: PlaybackProjection,
     LibraryProjection.name: LibraryProjection,
     TaskProjection.name: TaskProjection,
+    ForwardingProjection.name: ForwardingProjection,
     DeadLetterProjection.name: DeadLetterProjection,
 }
 

@@ -37,7 +37,7 @@ from streams.runtime.settings import (
 DATABASE = "playhead"
 _DATABASE_ROLES: tuple[DatabaseRole, ...] = get_args(DatabaseRole)
 SETTINGS_FILE = "playhead.toml"
-OTHER_PROJECTIONS = ("library", "tasks", "dead_letters")
+OTHER_PROJECTIONS = ("library", "tasks", "dead_letters", "forwarding")
 """Beside that of playback, of which there may be several."""
 _SECRET_BYTES = 24
 

@@ -168,18 +168,21 @@ def connect_upstream(
     return kind
 
 
-def set_forwarding(connection: SyncConnection, source_id: str, on: bool) -> None:
-    """Whether the source's server is told of what is played elsewhere, from now on. The caller commits.
+def set_forwarding(connection: SyncConnection, source_id: str, on: bool | None) -> str | None:
+    """Whether the source's server is told of what is played elsewhere from now on; ``on`` None: as before. Returns
+    since when it is, ISO 8601; None: it is not. The caller commits.
 
     Raises Permanent for a source without a server.
     """
     row = connection.execute(
-        "UPDATE core.source_upstreams SET forward_since = CASE WHEN %s THEN coalesce(forward_since, now()) END"
-        " WHERE source_id = %s RETURNING source_id",
-        (on, source_id),
+        "UPDATE core.source_upstreams SET forward_since = CASE"
+        " WHEN %(on)s::boolean IS NULL THEN forward_since WHEN %(on)s THEN coalesce(forward_since, now()) END"
+        " WHERE source_id = %(source)s RETURNING forward_since",
+        {"on": on, "source": source_id},
     ).fetchone()
     if row is None:
         raise Permanent("the source has no server: 'playhead source connect' says where it is", cause="bad_source")
+    return None if row[0] is None else str(row[0].isoformat(timespec="seconds"))
 
 
 def disconnect_upstream(connection: SyncConnection, source_id: str, account: str | None) -> int:

@@ -21,7 +21,7 @@ FILE = Path("docker-compose.yml")
 COMPOSE: dict[str, Any] = yaml.safe_load(text(FILE))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 ONCE = {"migrate", "topics", "schemas"}
-ROLES = {"serve", "agents", "project", "project-library", "project-tasks", "relay", "poll", "work"}
+ROLES = {"serve", "agents", "project", "project-library", "project-tasks", "project-forwarding", "relay", "poll", "work"}
 ASKS_OTHERS = {"poll", "work"}
 OTHERS = {"kafka", "postgres", "registry"}
 
