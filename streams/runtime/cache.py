@@ -35,6 +35,8 @@ from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.errors import ConfigurationError
 from streams.runtime.settings import Settings
 
+MODEL_KEY: Final = "model"
+"""Cache key of the invalidation that means everything: another read model is live."""
 OPEN_MS: Final = 1_500
 """How long the cache stays open unless its worker says again that it may."""
 TIMEOUT_S: Final = OPEN_MS / 1000 + 0.1

@@ -118,6 +118,8 @@ CACHE_LAG_SECONDS = _histogram("cache_lag_seconds", "Row committed to cache told
 CACHE_BEHIND_SECONDS = _gauge("cache_behind_seconds", "How old what the cache worker knows of the log's end is.")
 CACHE_OPEN = _gauge("cache_open", "1 while the cache may answer, 0 while every read asks PostgreSQL.")
 CACHE_GENERATIONS = _counter("cache_generations", "Times the cache was begun anew, empty, by why.", ("reason",))
+CHANGE_LISTENERS = _gauge("change_listeners", "Clients that listen to changes at this process.")
+CHANGES_SENT = _counter("changes_sent", "Events of changes sent to clients: change, reset.", ("event",))
 CRASHES = _counter("crashes", "Roles that ended unexpectedly and were started again.", ("role",))
 
 

@@ -33,7 +33,7 @@ from schemas.events import CacheInvalidated
 from schemas.topics import CACHE_INVALIDATED
 from streams.runtime import cache_scripts as scripts
 from streams.runtime import logs, metrics
-from streams.runtime.cache import OPEN_MS, REST_S, TIMEOUT_S, Stamp
+from streams.runtime.cache import MODEL_KEY, OPEN_MS, REST_S, TIMEOUT_S, Stamp
 from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.contract import Contract
 from streams.runtime.errors import Permanent, PlayheadError, Unavailable
@@ -41,8 +41,6 @@ from streams.runtime.failpoints import Failpoint, disarmed
 from streams.runtime.settings import Settings
 from streams.runtime.tail import Asked, Extents, Tail, TailLost
 
-MODEL_KEY: Final = "model"
-"""Cache key of the invalidation that means everything: another model is live."""
 QUARANTINE_S: Final = REST_S + TIMEOUT_S + 0.4
 """A new generation waits so long: by then every reader that has lost Valkey has tried it again, and none answers
 without telling it."""

@@ -82,6 +82,11 @@ class Kitchen:
             pass
         relay.close()
 
+    def outbox_rows(self) -> int:
+        with psycopg.connect(**self.settings.postgres.conninfo("owner")) as connection:
+            row = connection.execute("SELECT count(*) FROM model.outbox").fetchone()
+            return int(row[0]) if row else 0
+
     @contextmanager
     def relaying(self) -> Iterator[None]:
         stop = threading.Event()
