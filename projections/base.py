@@ -97,3 +97,8 @@ class Projection(ABC, Generic[E]):
         (a replay, another owner's batch): those must change nothing, which version guards and rows unique by
         position see to. No clock decides what a row says.
         """
+
+    def fold_late(self, record: Record[E], tx: Connection) -> Folded:
+        """As ``fold``, of one record that could not be applied when it was its turn: later ones were folded already.
+        Afterwards the rows are those it would have led to then."""
+        return self.fold([record], tx)

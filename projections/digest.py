@@ -32,6 +32,8 @@ TABLES: dict[str, frozenset[str]] = {
     "source_state": frozenset(),
     "collections": frozenset(),
     "collection_items": frozenset(),
+    "dead_letters": frozenset(),
+    "dead_letter_origins": frozenset(),
 }
 """Tables of schema model with the columns a digest leaves out."""
 

@@ -16,6 +16,7 @@ PATIENCE_S: Final = 15.0
 # Reading over so many records is quicker than fetching anew.
 _NEAR: Final = 500
 _WAIT_S: Final = 0.2
+_LINGER_S: Final = 0.02
 _ASK_S: Final = 5.0
 _ENDS: Final = frozenset({KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 
@@ -36,6 +37,8 @@ class Places:
                 "enable.partition.eof": True,
                 "allow.auto.create.topics": False,
                 "queued.max.messages.kbytes": 16 * 1024,
+                # A fetch that waits for more holds up the one of the next place.
+                "fetch.wait.max.ms": 10,
             },
             logger=logging.getLogger("librdkafka.dlq"),
         )
@@ -85,7 +88,7 @@ class Places:
         quiet_since = time.monotonic()
         try:
             while True:
-                for message in self._consumer.consume(100, _WAIT_S):
+                for message in self._consumer.consume(100, _LINGER_S):
                     quiet_since = time.monotonic()
                     error = message.error()
                     if error is None:

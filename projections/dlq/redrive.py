@@ -22,7 +22,7 @@ from projections.base import Projection
 from projections.dlq.desk import Chosen, Desk, Letter, Sent, Status
 from projections.dlq.reading import Places
 from projections.dlq.rereading import reread
-from projections.dlq.ways import HEADER, Append, Cannot, Reread, Revive, Way, way_of
+from projections.dlq.ways import HEADER, PROJECTION, Append, Cannot, Reread, Revive, Way, way_of
 from schemas.events import DeadLetter
 from schemas.topics import DEAD_LETTERS, Topic
 from streams.runtime import logs
@@ -135,6 +135,7 @@ class Redriver:
     ) -> None:
         originals = self._originals(places, letters)
         appends: list[tuple[Letter, Append]] = []
+        rereads: list[tuple[Letter, Reread]] = []
         for letter in letters:
             way = self._way(letter, originals.get(letter.letter_id))
             match way:
@@ -142,12 +143,14 @@ class Redriver:
                     outcome.refused[letter.letter_id] = why
                 case Append():
                     appends.append((letter, way))
-                case Reread(projection=name):
-                    self._reread(places, name, letter, chosen, reason, again, outcome)
+                case Reread():
+                    rereads.append((letter, way))
                 case Revive():
                     self._revive(way, letter, chosen, reason, again, outcome)
                 case _:
                     assert_never(way)
+        for letter, message in self._records(places, rereads, outcome):
+            self._reread(letter, message, chosen, reason, again, outcome)
         if appends:
             self._append(places, outlet, appends, chosen, reason, again, outcome)
 
@@ -216,25 +219,31 @@ class Redriver:
                     found.setdefault(named, Sent(topic, partition, began[named].begin, message.offset()))
         return found
 
+    def _records(
+        self, places: Places, rereads: Sequence[tuple[Letter, Reread]], outcome: Outcome
+    ) -> list[tuple[Letter, Message]]:
+        """The records themselves, in the order given; letters without one are refused."""
+        wanted: dict[str, list[tuple[int, int]]] = {}
+        for letter, way in rereads:
+            projection = self._projections.get(way.projection)
+            if projection is None or projection.topic.name != letter.topic:
+                outcome.refused[letter.letter_id] = "there is no such projection of its topic"
+            else:
+                wanted.setdefault(letter.topic, []).append((letter.topic_partition, letter.topic_offset))
+        found = {topic: places.at(topic, its) for topic, its in wanted.items()}
+        records: list[tuple[Letter, Message]] = []
+        for letter, _ in rereads:
+            message = found.get(letter.topic, {}).get((letter.topic_partition, letter.topic_offset))
+            if message is not None:
+                records.append((letter, message))
+            else:
+                outcome.refused.setdefault(letter.letter_id, "the record is not in the log any more")
+        return records
+
     def _reread(
-        self,
-        places: Places,
-        name: str,
-        letter: Letter,
-        chosen: Chosen,
-        reason: str,
-        again: bool,
-        outcome: Outcome,
+        self, letter: Letter, message: Message, chosen: Chosen, reason: str, again: bool, outcome: Outcome
     ) -> None:
-        projection = self._projections.get(name)
-        if projection is None or projection.topic.name != letter.topic:
-            outcome.refused[letter.letter_id] = "there is no such projection of its topic"
-            return
-        place = letter.topic_partition, letter.topic_offset
-        message = places.at(letter.topic, [place]).get(place)
-        if message is None:
-            outcome.refused[letter.letter_id] = "the record is not in the log any more"
-            return
+        projection = self._projections[letter.consumer.removeprefix(PROJECTION)]
         self._desk.prepare(projection)
         try:
             with self._desk.transaction() as tx:

@@ -45,5 +45,5 @@ def reread(
     decoded = Decoder(projection, contract, clock).decode([message], {partition: position})
     for poison in decoded.poison:
         raise poison.error
-    folded = projection.fold(decoded.records, tx)
-    outbox.write(tx, folded.invalidations)
+    for record in decoded.records:
+        outbox.write(tx, projection.fold_late(record, tx).invalidations)

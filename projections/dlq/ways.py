@@ -69,7 +69,8 @@ def way_of(letter: Letter, original: DeadLetter | None, contract: Contract, cloc
     if consumer.startswith(PROJECTION):
         return Reread(consumer.removeprefix(PROJECTION))
     if consumer.startswith(WORK):
-        kind = consumer.removeprefix(WORK)
+        # Of one decision that several servers are to be told of, each has a letter: work.forward.SOURCE.
+        kind = consumer.removeprefix(WORK).partition(".")[0]
         if kind in _BY_COMMAND and letter.topic == LIBRARY_COMMANDS.name:
             return _asked_again(kind, letter, contract, clock)
         key = None if original is None or original.key is None else original.key.decode("utf-8", "replace")

@@ -85,6 +85,27 @@ class PlaybackProjection(Projection[Decided]):
             return folded
         return Folded([*folded.invalidations, *_forget(asked, tx)], stale=folded.stale)
 
+    def fold_late(self, record: Record[Decided], tx: Connection) -> Folded:
+        event = record.event
+        if isinstance(event, PlaybackDecided):
+            # Of a minute the first progress is kept, and this one comes before what is there.
+            tx.execute(sql.DELETE_LATER_OF_MINUTE.encode(), (minute_key(event), record.log_epoch, record.offset))
+        folded = self.fold([record], tx)
+        if isinstance(event, PlaybackDecided) and changes_state(event) and event.position_moved:
+            tx.execute(
+                sql.NAME_LATE_MOVER.encode(),
+                {
+                    "event_id": event.event_id,
+                    "event_time": event.report_event_time,
+                    "device_id": event.report_device_id,
+                    "user": event.user_ref,
+                    "media": event.media_id,
+                    "log_epoch": record.log_epoch,
+                    "version": record.offset,
+                },
+            )
+        return folded
+
     def _decided(self, batch: Sequence[Record[PlaybackDecided]], tx: Connection) -> Folded:
         newest, moved = _per_key(batch)
         with tx.cursor().copy(sql.COPY_STAGE.encode()) as copy:

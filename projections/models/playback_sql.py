@@ -154,6 +154,18 @@ WITH applied AS (
 )
 SELECT user_ref, media_id FROM applied"""
 
+# A record whose turn was missed: it is the first of its minute, and moved the row unless what the row names is newer.
+DELETE_LATER_OF_MINUTE = "DELETE FROM model.progress_history WHERE minute_key = %s AND (log_epoch, version) > (%s, %s)"
+NAME_LATE_MOVER = """
+UPDATE model.playback_progress AS row
+SET source_event_id = %(event_id)s, source_event_time = %(event_time)s, source_device_id = %(device_id)s
+WHERE user_ref = %(user)s AND media_id = %(media)s AND (log_epoch, version) > (%(log_epoch)s, %(version)s)
+  AND (source_event_id IS NULL OR EXISTS (
+      SELECT FROM model.processed_events e
+      WHERE e.event_id = row.source_event_id AND e.user_ref = row.user_ref AND e.media_id = row.media_id
+        AND e.verdict <> 'duplicate' AND (e.log_epoch, e.version) < (%(log_epoch)s, %(version)s)
+  ))"""
+
 # Forgetting: a person's rows go, and that there was such a person stays.
 SELECT_FORGOTTEN = "SELECT user_ref FROM model.forgotten_users WHERE user_ref = ANY(%s)"
 INSERT_FORGOTTEN = f"""
