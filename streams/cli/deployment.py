@@ -22,6 +22,7 @@ from streams.local import Addresses, ports
 from streams.local.supervisor import Role
 from streams.runtime.errors import ConfigurationError
 from streams.runtime.settings import (
+    CacheSettings,
     HttpSettings,
     IdentitySettings,
     KafkaSettings,
@@ -97,7 +98,7 @@ def register_schemas(settings: Settings) -> Mapping[str, int]:
 
 
 def roles(settings: Settings, options: Options) -> list[Role]:
-    """The processes of this deployment: the door with the read API, agents, projectors, relay, pollers and workers."""
+    """The processes of this deployment: door with read API, agents, projectors, relay, cache, pollers and workers."""
     environment = settings.environment()
     playhead = [sys.executable, "-m", "streams.cli"]
     found = [Role("serve", [*playhead, "serve"], environment)]
@@ -109,6 +110,8 @@ def roles(settings: Settings, options: Options) -> list[Role]:
         found.append(Role(name, [*playhead, "project"], environment))
     found += [Role(f"project-{name}", [*playhead, "project", name], environment) for name in OTHER_PROJECTIONS]
     found.append(Role("relay", [*playhead, "relay"], environment))
+    if settings.cache.url is not None:
+        found.append(Role("cache", [*playhead, "cache"], environment))
     # Also when no server is connected yet: it looks for those that are connected later.
     found.append(Role("poll", [*playhead, "poll"], environment))
     for number in range(1, options.workers + 1):
@@ -135,6 +138,7 @@ def _settings(folder: Path, addresses: Addresses, options: Options) -> Settings:
         http=HttpSettings(port=ports.choose() if options.http_port is None else options.http_port),
         identity=IdentitySettings(hash_key=SecretStr(kept["identity"])),
         playback=PlaybackSettings(session_timeout_s=options.session_timeout_s),
+        cache=CacheSettings(url=SecretStr(addresses.valkey_url) if addresses.valkey_url else None),
     )
 
 

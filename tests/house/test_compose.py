@@ -21,9 +21,20 @@ FILE = Path("docker-compose.yml")
 COMPOSE: dict[str, Any] = yaml.safe_load(text(FILE))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 ONCE = {"migrate", "topics", "schemas"}
-ROLES = {"serve", "agents", "project", "project-library", "project-tasks", "project-forwarding", "relay", "poll", "work"}
+ROLES = {
+    "serve",
+    "agents",
+    "project",
+    "project-library",
+    "project-tasks",
+    "project-forwarding",
+    "relay",
+    "cache",
+    "poll",
+    "work",
+}
 ASKS_OTHERS = {"poll", "work"}
-OTHERS = {"kafka", "postgres", "registry"}
+OTHERS = {"kafka", "postgres", "registry", "valkey"}
 
 services = pytest.mark.parametrize("name", sorted(SERVICES))
 ours = pytest.mark.parametrize("name", sorted(ONCE | ROLES))
