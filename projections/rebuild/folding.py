@@ -139,3 +139,28 @@ class Folding(Generic[E]):
                 new = replace(seen, next_offset=ends[seen.partition])
                 self._offsets.advance(tx, seen, new)
                 self.positions[seen.partition] = new
+
+
+def fold_into(
+    schema: str,
+    projection: Projection[Any],
+    settings: Settings,
+    contract: Contract,
+    *,
+    begin: Mapping[int, Position],
+    ends: Mapping[int, int],
+    stop: threading.Event | None = None,
+    moved: Callable[[int], None] | None = None,
+    failpoint: Failpoint = disarmed,
+) -> bool:
+    """Fold the records of ``projection`` below ``ends`` (partition → offset) into ``schema``, which ``tables.create``
+    made; from where the schema stands, ``begin`` where it has read nothing. False when ``stop`` was set before.
+
+    Raises what ``Folding`` raises.
+    """
+    folding = Folding(schema, projection, settings, contract, failpoint=failpoint)
+    try:
+        folding.begin(begin)
+        return folding.fold(ends, stop or threading.Event(), moved)
+    finally:
+        folding.close()

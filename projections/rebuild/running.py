@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -23,11 +23,9 @@ from psycopg import sql
 
 from projections import digest
 from projections.base import Connection, Projection
-from projections.migrate import revision
 from projections.offsets import Offsets, Position
-from projections.rebuild import starts, tables
-from projections.rebuild.folding import Folding
-from projections.rebuild.reading import LogReader
+from projections.rebuild import books, starts, tables
+from projections.rebuild.folding import RECORDS_MAX, Folding
 from projections.rebuild.switching import Switched, holding, switch
 from projections.runner import EVENT_DAYS_KEPT
 from streams.runtime import logs
@@ -36,13 +34,10 @@ from streams.runtime.errors import ConfigurationError, Unavailable
 from streams.runtime.failpoints import Failpoint, disarmed
 from streams.runtime.settings import Settings
 
+RETRY_S: Final = 2.0
 NEAR: Final = 5_000
 """Records behind the live model at which the projections may be held while the rest is folded."""
-_LOCK: Final = b"SELECT pg_try_advisory_lock(hashtext('playhead.rebuild'))"
-_ABOUT: Final = """
-CREATE TABLE {} (one boolean PRIMARY KEY DEFAULT true CHECK (one), projection text NOT NULL, version integer NOT NULL,
-    revision text NOT NULL, started_from text NOT NULL, indexed boolean NOT NULL DEFAULT false,
-    begun_at timestamptz NOT NULL DEFAULT now())"""
+LOCK: Final = b"SELECT pg_try_advisory_lock(hashtext('playhead.rebuild'))"
 
 _log = logs.get(__name__)
 
@@ -71,6 +66,7 @@ class Rebuild:
         schema: str = tables.NEXT,
         failpoint: Failpoint = disarmed,
         stop: threading.Event | None = None,
+        records_max: int = RECORDS_MAX,
     ) -> None:
         if not projection.tables:
             raise ConfigurationError(f"projection {projection.name} has no read models to rebuild")
@@ -81,13 +77,15 @@ class Rebuild:
         self._stop = stop or threading.Event()
         self._offsets = Offsets(projection.name, projection.topic.name)
         self._lock: psycopg.Connection[Any] | None = None
-        self._folding = Folding(schema, projection, settings, contract, failpoint=failpoint)
+        self._rate = 0.0
+        self._records = 0
+        self._folding = Folding(schema, projection, settings, contract, failpoint=failpoint, records_max=records_max)
 
     def __enter__(self) -> Rebuild:
         try:
             # Its transaction must not be the one a switch waits for.
             self._lock = psycopg.connect(**self._settings.postgres.conninfo("owner"), autocommit=True)
-            [(free,)] = self._lock.execute(_LOCK).fetchall()
+            [(free,)] = self._lock.execute(LOCK).fetchall()
             if not free:
                 raise ConfigurationError("another rebuild is at work")
         except BaseException:
@@ -105,32 +103,33 @@ class Rebuild:
 
         Raises ConfigurationError when what is there is of another rebuild or build, or the live model has read nothing.
         """
-        with _answering(), connect(self._settings) as tx:
+        with answering(), connect(self._settings) as tx:
             live = self.live(tx)
             goes_on = tables.exists(tx, self._schema)
             if goes_on:
-                self._hold_same(tx, start)
+                books.hold_same(tx, self._schema, self._projection, start)
             elif start is None:
                 raise ConfigurationError(f"there is no schema {self._schema}")
             else:
-                self._create(tx, start, live)
+                books.create(tx, self._schema, self._projection, self._settings.kafka, start, live)
+                self._failpoint("rebuild.seeded")
         # Committed: what was taken over goes with the offsets it stands for.
         self._folding.begin(live)
         return goes_on
 
     def catch_up(self, told: Told | None = None) -> bool:
         """Fold until the live model is near, and make the indexes left for then; False when stopped before."""
-        began, at_begin = time.monotonic(), self._done()
+        began, before = time.monotonic(), self._records
         while True:
-            with _answering(), connect(self._settings) as tx:
+            with answering(), connect(self._settings) as tx:
                 ends = {partition: one.next_offset for partition, one in self.live(tx).items()}
             total = sum(ends.values())
 
             def moved(records: int, total: int = total) -> None:
-                del records
+                self._records += records
+                self._rate = (self._records - before) / max(1e-3, time.monotonic() - began)
                 if told is not None:
-                    done = self._done()
-                    told(Progress(done, total, (done - at_begin) / max(1e-3, time.monotonic() - began)))
+                    told(Progress(self._done(), total, self._rate))
 
             behind = total - self._done()
             if not self._folding.fold(ends, self._stop, moved):
@@ -144,7 +143,7 @@ class Rebuild:
 
         The projections are held until that moment is fixed, not while tables are read.
         """
-        with _answering(), connect(self._settings) as snapshot:
+        with answering(), connect(self._settings) as snapshot:
             snapshot.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             with self._met():
                 snapshot.execute("SELECT FROM model.offsets LIMIT 1")
@@ -152,16 +151,49 @@ class Rebuild:
                 snapshot, tables.LIVE, self._schema, self._projection.tables, since=_events_since(datetime.now(UTC))
             )
 
-    def switch(self) -> Switched:
+    def switch(self, tries: int = 1) -> Switched:
         """Make the rebuilt tables the live ones; the former live ones are kept in schema model_old.
 
-        Raises Unavailable when readers or projections did not let go for long: nothing is changed then.
+        Raises Unavailable when readers or projections do not let go, in none of ``tries``: nothing is changed then.
         """
-        with _answering(), self._met() as held:
-            done = switch(held, self._schema, self._projection, self._failpoint)
+        while True:
+            tries -= 1
+            try:
+                with answering(), self._met() as held:
+                    done = switch(held, self._schema, self._projection, self._failpoint)
+                break
+            except Unavailable as exc:
+                if tries <= 0 or self._stop.wait(RETRY_S):
+                    raise
+                _log.warning("not switched, trying again", reason=str(exc))
+                self.catch_up()
         self._failpoint("rebuild.switched")
-        _log.info("switched", projection=self._projection.name, model_epoch=done.model_epoch, held_ms=done.held_ms)
+        _log.info("switched", projection=self.projection, model_epoch=done.model_epoch, held_ms=done.held_ms)
         return done
+
+    def drop(self) -> None:
+        """Keep nothing of it."""
+        with answering(), connect(self._settings) as tx:
+            tables.drop(tx, self._schema)
+
+    @property
+    def projection(self) -> str:
+        return self._projection.name
+
+    @property
+    def poison(self) -> int:
+        """Records that can't be applied; dead letters of the live model's making."""
+        return self._folding.poison
+
+    @property
+    def records(self) -> int:
+        """Folded by this process."""
+        return self._records
+
+    @property
+    def rate(self) -> float:
+        """Records a second of the last ``catch_up``, its indexes included."""
+        return self._rate
 
     @contextmanager
     def _met(self) -> Iterator[Connection]:
@@ -186,80 +218,24 @@ class Rebuild:
             )
         return self._offsets.read(tx, [row[0] for row in rows])
 
-    @property
-    def poison(self) -> int:
-        return self._folding.poison
-
     def _done(self) -> int:
         return sum(one.next_offset for one in self._folding.positions.values())
 
-    def _create(self, tx: Connection, start: starts.Start, live: Mapping[int, Position]) -> None:
-        reader = LogReader(self._settings.kafka, self._projection.topic)
-        try:
-            begin = starts.begin_at(start, live, reader)
-        finally:
-            reader.close()
-        tables.create(tx, self._schema, self._projection)
-        about = sql.Identifier(self._schema, "about")
-        tx.execute(sql.SQL(_ABOUT).format(about))
-        tx.execute(
-            sql.SQL("INSERT INTO {} (projection, version, revision, started_from) VALUES (%s, %s, %s, %s)").format(
-                about
-            ),
-            (self._projection.name, self._projection.version, revision(tx), str(start)),
-        )
-        for partition, position in begin.items():
-            tx.execute(
-                sql.SQL(
-                    "INSERT INTO {} (projection, topic, partition, topic_id, log_epoch, next_offset)"
-                    " VALUES (%s, %s, %s, %s, %s, %s)"
-                ).format(sql.Identifier(self._schema, "offsets")),
-                (
-                    self._projection.name,
-                    self._projection.topic.name,
-                    partition,
-                    live[partition].topic_id,
-                    position.log_epoch,
-                    position.next_offset,
-                ),
-            )
-        if starts.needs_seed(begin):
-            starts.seed(tx, self._schema, self._projection, begin)
-        self._failpoint("rebuild.seeded")
-
-    def _hold_same(self, tx: Connection, start: starts.Start | None) -> None:
-        about = tables.about(tx, self._schema)
-        began = str(start) if start is not None or about is None else about[3]
-        if about is None or about[:4] != (self._projection.name, self._projection.version, revision(tx), began):
-            what = f"of {about[0]} from {about[3]}" if about else "unfinished"
-            raise ConfigurationError(
-                f"there is another rebuild in schema {self._schema} ({what}, or by another build): go on with that, or "
-                "drop it with 'playhead rebuild discard'"
-            )
-
     def _indexed(self) -> bool:
         """True when all indexes are there; else makes them and returns False, for the live model went on meanwhile."""
-        with _answering(), connect(self._settings) as tx:
-            about = tables.about(tx, self._schema)
+        with answering(), connect(self._settings) as tx:
+            about = books.about(tx, self._schema)
             assert about is not None
             if about[4]:
                 return True
             for table in self._projection.tables:
                 tables.index(tx, self._schema, table, unique=False)
             tx.execute(sql.SQL("UPDATE {} SET indexed = true").format(sql.Identifier(self._schema, "about")))
-        with _answering(), connect(self._settings) as tx:
+        with answering(), connect(self._settings) as tx:
             for table in self._projection.tables:
                 tx.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(self._schema, table)))
         self._failpoint("rebuild.indexed")
         return False
-
-
-def discard(settings: Settings, schema: str) -> bool:
-    """Drop a schema of rebuilt or former tables; False when there is none."""
-    with _answering(), connect(settings) as tx:
-        known = tables.exists(tx, schema)
-        tables.drop(tx, schema)
-        return known
 
 
 def connect(settings: Settings) -> psycopg.Connection[Any]:
@@ -273,20 +249,10 @@ def _events_since(now: datetime) -> date:
 
 
 @contextmanager
-def _answering() -> Iterator[None]:
+def answering() -> Iterator[None]:
     try:
         yield
     except psycopg.errors.InsufficientPrivilege as exc:
         raise ConfigurationError("the owner may not do this: run 'playhead migrate --superuser-url …' again") from exc
     except (psycopg.OperationalError, psycopg.InterfaceError) as exc:
         raise Unavailable(f"PostgreSQL does not answer: {type(exc).__name__}") from exc
-
-
-def problems(compared: Sequence[digest.Compared]) -> list[str]:
-    """What differs, a sentence a table."""
-    return [
-        f"{one.table}: {one.differing or abs(one.first.rows - one.second.rows)} rows differ "
-        f"(live {one.first.rows}, rebuilt {one.second.rows})"
-        for one in compared
-        if not one.equal
-    ]

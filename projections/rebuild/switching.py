@@ -23,7 +23,7 @@ from psycopg import sql
 from projections import outbox
 from projections.base import Connection, Invalidation, Projection
 from projections.migrate import renew_views
-from projections.rebuild import tables
+from projections.rebuild import books, tables
 from streams.runtime.errors import Unavailable
 from streams.runtime.failpoints import Failpoint
 from streams.runtime.settings import Settings
@@ -85,7 +85,7 @@ def switch(tx: psycopg.Connection[Any], source: str, projection: Projection[Any]
         tables.move(tx, table, tables.LIVE, _SWAP)
     for table in projection.tables:
         tables.move(tx, table, source, tables.LIVE)
-    tables.keep_books(tx, source, _SWAP, projection)
+    books.keep(tx, source, _SWAP, projection)
     tables.drop(tx, source)
     tables.drop(tx, tables.FORMER)
     tx.execute(sql.SQL("ALTER SCHEMA {} RENAME TO {}").format(sql.Identifier(_SWAP), sql.Identifier(tables.FORMER)))

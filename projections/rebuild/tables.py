@@ -78,23 +78,6 @@ def move(tx: Connection, table: str, source: str, target: str) -> None:
         tx.execute(sql.SQL("ALTER TABLE {} SET SCHEMA {}").format(sql.Identifier(source, name), sql.Identifier(target)))
 
 
-def about(tx: Connection, schema: str) -> tuple[str, int, str, str, bool] | None:
-    """Projection, its version, revision of the tables, where it began, whether all indexes are there; None: unknown."""
-    if tx.execute("SELECT to_regclass(%s)", (f"{schema}.about",)).fetchone() == (None,):
-        return None
-    query = sql.SQL("SELECT projection, version, revision, started_from, indexed FROM {}")
-    row = tx.execute(query.format(sql.Identifier(schema, "about"))).fetchone()
-    return row and (row[0], row[1], row[2], row[3], row[4])
-
-
-def keep_books(tx: Connection, source: str, target: str, projection: Projection[Any]) -> None:
-    """Give ``target``, where the former live tables are now, offsets and about of its own, as ``source`` has them."""
-    for name in ("about", "offsets"):
-        move(tx, name, source, target)
-    for table in projection.elsewhere:
-        move(tx, table, source, target)
-
-
 def columns(tx: Connection, schema: str, table: str) -> Sequence[str]:
     """Names of the columns that are written, in order; generated ones are not."""
     rows = tx.execute(

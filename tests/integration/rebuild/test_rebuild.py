@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 import pytest
 
 from projections.rebuild import tables
-from projections.rebuild.running import Rebuild, discard
+from projections.rebuild.entry import discard
+from projections.rebuild.running import Rebuild
 from projections.rebuild.starts import Beginning, FromOffset, Start
 from streams.runtime.errors import ConfigurationError
 from tests.integration.projections.world import World, expect_rows, projection_of
