@@ -88,6 +88,3 @@ GRANT UPDATE (tried), DELETE ON core.forward_plays TO playhead_worker;
 GRANT INSERT, DELETE ON core.forward_sent TO playhead_worker;
 GRANT SELECT (source_id, upstream_user, user_ref) ON core.users TO playhead_worker;
 GRANT SELECT ON api.media TO playhead_worker;
--- door: what was given up is tried again when an operator says so
-GRANT UPDATE (next_attempt_at, dead_at, attempts, done_version, last_error, last_error_class) ON core.tasks TO playhead_door;
-GRANT SELECT ON core.forward_wanted TO playhead_door;

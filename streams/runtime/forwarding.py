@@ -14,7 +14,6 @@ from streams.domain.forwarding import Change, Outcome, Play, Wanted, lasting, se
 from streams.runtime.blocking import BlockingDatabase, Connection
 from streams.runtime.echoes import EXPIRY_S, Value
 from streams.runtime.leases import Task
-from streams.runtime.tokens import SyncConnection
 
 KIND: Final = "forward"
 
@@ -178,16 +177,6 @@ class Forwarding:
 
 _NOTHING: Final = (0, -1, "none", 0, None, 0, (), 0)
 _UNKNOWN: Final = (None, None, None, (), ())
-
-
-def redrive(connection: SyncConnection, source_id: str, record_key: str) -> int:
-    """Tell a server again, at once, what was given up: of a person's media by the key of its decision,
-    user_ref:media_id. Returns how many tasks that is. The caller commits; ``connection`` is the door's."""
-    return connection.execute(
-        "UPDATE core.tasks SET dead_at = NULL, attempts = 0, next_attempt_at = now()"
-        " WHERE kind = 'forward' AND source_id = %s AND payload ->> 'record' = %s AND dead_at IS NOT NULL",
-        (source_id, record_key),
-    ).rowcount
 
 
 def _may_come_back(connection: Connection, item: Item, values: Sequence[Value], expiry_s: float) -> None:

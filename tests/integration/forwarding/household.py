@@ -15,14 +15,18 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
 from fastapi import FastAPI
 
 from projections.base import Record
+from projections.dlq.redrive import _REVIVE
+from projections.dlq.ways import Revive, way_of
 from projections.models.forwarding import ForwardingProjection
 from schemas.events import PlaybackDecided, PlaybackReported, SourcePosition
+from schemas.ids import SchemaIds
 from schemas.placement import partition_of
 from streams.agents.playback import as_decided, as_report
 from streams.domain.identity import media_id
@@ -30,9 +34,11 @@ from streams.domain.playback import decide
 from streams.domain.state import State
 from streams.effects.forward.sessions import Sessions
 from streams.effects.kinds.forward import Forwards, forward_kind
+from streams.effects.letters import _of
 from streams.effects.tasks import Worker
 from streams.ingest.pollers import Source
 from streams.runtime.blocking import BlockingDatabase
+from streams.runtime.contract import Contract
 from streams.runtime.database import Database
 from streams.runtime.echoes import PostgresLedger
 from streams.runtime.errors import Unavailable
@@ -112,16 +118,11 @@ class Household:
 
     def quiet(self, source_id: str) -> Home:
         """A source without a server: the person's own client speaks for it."""
-        with self.door() as connection:
+        with psycopg.connect(**self.settings.postgres.conninfo("door")) as connection:
             create_source(connection, source_id, "native", source_id)
         home = Home(source_id, "native", None, Faulty(FastAPI()), None, "ana")
         self.is_person(home, "ana")
         return home
-
-    @contextmanager
-    def door(self) -> Iterator[psycopg.Connection[Any]]:
-        with psycopg.connect(**self.settings.postgres.conninfo("door")) as connection:
-            yield connection
 
     def is_person(self, home: Home, user: str, person: str = PERSON) -> None:
         """The account is the person's."""
@@ -245,7 +246,7 @@ class Household:
                     projection.fold(records, connection)
 
     @contextmanager
-    def worker(self, *, failpoint: Failpoint = disarmed, ttl_s: float = 30.0) -> Iterator[threading.Thread]:
+    def worker(self, *, failpoint: Failpoint = disarmed) -> Iterator[threading.Thread]:
         """A worker in a thread; what ended it is raised at the end."""
         stop = threading.Event()
         errors: list[BaseException] = []
@@ -260,7 +261,7 @@ class Household:
                 entry=lambda source_id: database.run(lambda connection: upstream_entry(connection, source_id)),
                 failpoint=failpoint,
             )
-            tasks = Tasks(database, ttl_s=ttl_s)
+            tasks = Tasks(database)
             worker = Worker(tasks, [forward_kind(forwards)], self.letters, chance=max, failpoint=failpoint, poll_s=0.01)
 
             def run() -> None:
@@ -317,6 +318,17 @@ class Household:
             self.work()
             self.pass_time(30)
         return sum(home.faulty.write_count for home in self.homes.values()) - before
+
+    def redrive(self, task: Task) -> int:
+        """As 'playhead dlq redrive' does with the task's letter; how many tasks are due again by it."""
+        topic, _, key, consumer = _of(task)
+        letter: Any = SimpleNamespace(consumer=consumer, topic=topic.name, source_id=task.source_id)
+        original: Any = SimpleNamespace(key=key)
+        way = way_of(letter, original, Contract(SchemaIds(), registry=None), self.clock)
+        assert isinstance(way, Revive)
+        named = {"kind": way.kind, "key": way.key, "source_id": task.source_id, "version": task.version}
+        with psycopg.connect(**self.settings.postgres.conninfo("projector")) as connection:
+            return connection.execute(_REVIVE, named).rowcount
 
     # -- what is asked
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from streams.runtime.errors import Permanent
-from streams.runtime.forwarding import redrive
 from streams.runtime.upstreams import POLLABLE
 from tests.integration.forwarding.household import Home, Household
 from tests.integration.forwarding.targets import ALL, COUNT_PLAYS, KEEP_POSITIONS, LENGTH_MS, SUPYSONIC, Target
@@ -136,8 +135,7 @@ def test_what_a_server_refuses_is_a_dead_letter_and_is_told_after_the_repair(roo
     room.household.work()
     assert len(room.household.letters.written) == 1
     room.there.faulty.fault = "none"
-    with room.household.door() as connection:
-        assert redrive(connection, "there", str(task.payload["record"])) == 0, "it waits already"
+    assert room.household.redrive(task) == 0, "it waits already"
     room.household.pass_time(600)
     room.household.work()
     assert room.at == 660_000
@@ -150,9 +148,7 @@ def test_a_dead_letter_is_redriven_at_once_and_once(household: Household) -> Non
     household.work()
     [(task, _)] = household.letters.written
     room.there.faulty.fault = "none"
-    for expected in (1, 0):
-        with household.door() as connection:
-            assert redrive(connection, "there", str(task.payload["record"])) == expected
+    assert [household.redrive(task), household.redrive(task)] == [1, 0]
     household.work()
     assert (room.at, room.writes) == (600_000, 2)
 
