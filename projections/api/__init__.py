@@ -5,6 +5,7 @@ from __future__ import annotations
 from projections.api.caching import CachedReadModels
 from projections.api.change_hub import ChangeHub
 from projections.api.changes import changes_router
+from projections.api.corrections import corrections_router
 from projections.api.library import library_router
 from projections.api.library_models import LibraryModels
 from projections.api.names import Names
@@ -19,5 +20,6 @@ __all__ = [
     "ReadModels",
     "api_router",
     "changes_router",
+    "corrections_router",
     "library_router",
 ]

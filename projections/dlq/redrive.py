@@ -25,7 +25,6 @@ from projections.dlq.rereading import reread
 from projections.dlq.ways import HEADER, PROJECTION, Append, Cannot, Reread, Revive, Way, way_of
 from schemas.events import DeadLetter
 from schemas.topics import DEAD_LETTERS, Topic
-from streams.runtime import logs
 from streams.runtime.clock import Clock
 from streams.runtime.contract import Contract
 from streams.runtime.errors import Permanent, PlayheadError
@@ -38,7 +37,6 @@ _REVIVE: Final = b"""
 UPDATE core.tasks SET dead_at = NULL, attempts = 0, next_attempt_at = now()
 WHERE kind = %(kind)s AND dead_at IS NOT NULL
   AND (key = %(key)s OR source_id = %(source_id)s AND wanted_version = %(version)s)"""
-_log = logs.get(__name__)
 
 
 @dataclass(slots=True)
@@ -201,7 +199,7 @@ class Redriver:
             if place_of is None:
                 outcome.refused[letter.letter_id] = "somebody else has marked it meanwhile"
             else:
-                self._tell(letter, f"{place_of.topic}[{place_of.partition}]@{place_of.offset}", outcome)
+                outcome.done[letter.letter_id] = f"{place_of.topic}[{place_of.partition}]@{place_of.offset}"
 
     def _appended_before(self, places: Places, began: Mapping[str, Sent]) -> dict[str, Sent]:
         """Those of ``began`` whose record lies in the log already."""
@@ -262,7 +260,7 @@ class Redriver:
                 self._desk.failed(tx, letter.letter_id, str(exc))
             return
         self._failpoint("dlq.reread")
-        self._tell(letter, "folded at its place", outcome)
+        outcome.done[letter.letter_id] = "folded at its place"
 
     def _revive(self, way: Revive, letter: Letter, chosen: Chosen, reason: str, again: bool, outcome: Outcome) -> None:
         with self._desk.transaction() as tx:
@@ -276,11 +274,7 @@ class Redriver:
         if not marked:
             outcome.refused[letter.letter_id] = "somebody else has marked it meanwhile"
             return
-        self._tell(letter, "due again" if done else "it was asked for again since", outcome)
-
-    def _tell(self, letter: Letter, how: str, outcome: Outcome) -> None:
-        outcome.done[letter.letter_id] = how
-        _log.info("redriven", correlation_id=letter.correlation_id, letter=letter.letter_id, how=how)
+        outcome.done[letter.letter_id] = "due again" if done else "it was asked for again since"
 
     def _way(self, letter: Letter, original: DeadLetter | None) -> Way:
         return way_of(letter, original, self._contract, self._clock)

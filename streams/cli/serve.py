@@ -72,6 +72,7 @@ def application(settings: Settings) -> FastAPI:
         Names,
         api_router,
         changes_router,
+        corrections_router,
         library_router,
     )
     from streams.ingest.http import ingest_router
@@ -111,6 +112,7 @@ def application(settings: Settings) -> FastAPI:
     app.include_router(ingest_router(ingest.door, ingest.guard, ingest.commands))
     names = Names(PostgresPeople(ingest.database), PostgresAliases(ingest.database))
     app.include_router(api_router(read, names, ingest.guard))
+    app.include_router(corrections_router(read, names, ingest.door, ingest.guard, clock))
     app.include_router(library_router(LibraryModels(reader), names, ingest.guard))
     app.include_router(changes_router(hub, names, ingest.guard, clock=clock))
     app.state.changes = hub
