@@ -41,8 +41,12 @@ class Kitchen:
         self.settings = settings.model_copy(update={"cache": CacheSettings(url=SecretStr(server.url))})
         self._offsets: dict[int, int] = {}
         self._lock = threading.Lock()
+        self._projection = PlaybackProjection()
+        self._projector: psycopg.Connection[Any] | None = None
 
     def close(self) -> None:
+        if self._projector is not None:
+            self._projector.close()
         self.clear()
 
     def clear(self) -> None:
@@ -65,12 +69,12 @@ class Kitchen:
             record: Record[PlaybackDecided | UserForgotten] = Record(
                 event, partition, offset, 1, NOW_MS, CONTRACT.encode(event)[5:]
             )
-            projection = PlaybackProjection()
-            with psycopg.connect(**self.settings.postgres.conninfo("projector"), autocommit=True) as connection:
-                projection.prepare(connection)
-                with connection.transaction():
-                    folded = projection.fold([record], connection)
-                    outbox.write(connection, folded.invalidations)
+            if self._projector is None:
+                self._projector = psycopg.connect(**self.settings.postgres.conninfo("projector"), autocommit=True)
+                self._projection.prepare(self._projector)
+            with self._projector.transaction():
+                folded = self._projection.fold([record], self._projector)
+                outbox.write(self._projector, folded.invalidations)
         return offset
 
     def relay(self) -> Relay:
