@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from projections.decoding import place
 from schemas.topics import Topic
@@ -81,6 +81,19 @@ class LogReader:
                     yield batch
         finally:
             self._consumer.unassign()
+
+    def extents(self, partitions: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """Of each partition the first offset there is, and the one behind the last committed record."""
+        found = {}
+        for partition in partitions:
+            try:
+                extent = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=10)
+            except KafkaException as exc:
+                raise Unavailable(f"Kafka does not say what {self._topic} holds") from exc
+            if extent is None:
+                raise Unavailable(f"Kafka does not say what {self._topic} holds")
+            found[partition] = (int(extent[0]), int(extent[1]))
+        return found
 
     def at(self, timestamp_ms: int, partitions: int) -> dict[int, int | None]:
         """Of each partition the first offset whose log-append time is not before this (ms); None: there is none."""

@@ -44,6 +44,7 @@ def rebuild(
     from projections.entry import PROJECTIONS
     from projections.rebuild import starts, tables
     from projections.rebuild.entry import discard, rebuilding, rolling_back
+    from streams.runtime import logs
     from streams.runtime.contract import Contract
     from streams.runtime.errors import EXIT_DIFFERENCES
     from streams.runtime.failpoints import armed
@@ -55,6 +56,7 @@ def rebuild(
     if compare_only and switch:
         raise typer.BadParameter("either compare only or switch", param_hint="--compare-only")
     settings = Settings.load()
+    logs.configure("rebuild", level="WARNING")
     if what == "discard":
         dropped = [schema for schema in (tables.NEXT, tables.FORMER) if discard(settings, schema)]
         if as_json:
