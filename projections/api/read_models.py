@@ -74,6 +74,11 @@ LIMIT %(limit)s"""
 
 _DECIDED = "SELECT 1 FROM api.events WHERE event_id = %(event)s AND user_ref = %(user)s LIMIT 1"
 
+# One person's history, by its index; event ids have none there, for every report would pay for it.
+_IN_HISTORY = """
+SELECT 1 FROM api.history
+WHERE user_ref = %(user)s AND event_id = %(event)s AND (%(source)s::text IS NULL OR source_id = %(source)s) LIMIT 1"""
+
 EVENT_DAYS = 30
 CANDIDATES_MAX = 10
 CONNECTIONS_MAX = 8
@@ -157,6 +162,10 @@ class ReadModels:
             days=EVENT_DAYS,
             limit=CANDIDATES_MAX,
         )
+
+    async def in_history(self, event_id: str, *, source: str | None, user: str) -> bool:
+        """Whether the history of this person has the report, which it does for longer than ``events``."""
+        return bool(await self._ask(_IN_HISTORY, event=event_id, source=source, user=user))
 
     async def decided(self, event_id: str, user: str) -> bool:
         """Whether the read model has the decision of a report of this person."""

@@ -173,7 +173,10 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
         response_model=EventOut,
         responses={
             409: {"description": "Several reports have this id: say which with ?source=, ?user=, ?media=."},
-            410: {"description": "Older than 30 days: the explanation is gone, the decision is still in the log."},
+            410: {
+                "description": "Older than 30 days: the explanation is gone, the decision is still in the log. Known "
+                "when ?user= or the token says whose it is, else 404."
+            },
         },
     )
     async def event(
@@ -187,6 +190,8 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
         ref = caller.user_ref if user is None else await names.user(caller, user, named)
         ids = None if media is None else await names.media(media, named)
         rows = await read.events(event_id, source=named, user=ref, media=ids)
+        if not rows and ref is not None and await read.in_history(event_id, source=named, user=ref):
+            raise _expired()
         if not rows:
             raise not_found()
         if len(rows) > 1:
@@ -195,12 +200,14 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
                 409, "ambiguous", "Several reports have this id: say which with ?source=, ?user=, ?media=.", which=which
             )
         if rows[0]["expired"]:
-            raise Problem(
-                410, "expired", "Older than 30 days: the explanation is gone, the decision is still in the log."
-            )
+            raise _expired()
         return _json(EventOut.of(rows[0]), {"Cache-Control": "private, no-cache"})
 
     return router
+
+
+def _expired() -> Problem:
+    return Problem(410, "expired", "Older than 30 days: the explanation is gone, the decision is still in the log.")
 
 
 async def _wait_for(read: ReadModels, event_id: str | None, user: str) -> None:

@@ -24,7 +24,10 @@ _ENDS: Final = frozenset({KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RES
 class Places:
     """Use as a context manager. Methods raise Unavailable when Kafka does not answer within PATIENCE_S."""
 
-    def __init__(self, kafka: KafkaSettings) -> None:
+    def __init__(self, kafka: KafkaSettings, *, committed: bool = False, at_once: int = 100) -> None:
+        """``committed``: pass over what transactions took back, and stop before one that is open. Without, what is
+        looked for by its name, and is no part of a transaction, can't hide behind one. ``at_once``: records held."""
+        self._at_once = at_once
         self._consumer = Consumer(
             {
                 **kafka.client(),
@@ -32,8 +35,7 @@ class Places:
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "error",
-                # What is looked for by its name is no part of a transaction, and must not hide behind an open one.
-                "isolation.level": "read_uncommitted",
+                "isolation.level": "read_committed" if committed else "read_uncommitted",
                 "enable.partition.eof": True,
                 "allow.auto.create.topics": False,
                 "queued.max.messages.kbytes": 16 * 1024,
@@ -88,7 +90,7 @@ class Places:
         quiet_since = time.monotonic()
         try:
             while True:
-                for message in self._consumer.consume(100, _LINGER_S):
+                for message in self._consumer.consume(self._at_once, _LINGER_S):
                     quiet_since = time.monotonic()
                     error = message.error()
                     if error is None:

@@ -26,6 +26,7 @@ ROLES = {
     "agents",
     "project",
     "project-library",
+    "project-dead-letters",
     "project-tasks",
     "project-forwarding",
     "relay",

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 from confluent_kafka import Producer
 
@@ -69,7 +70,9 @@ class Viewer:
 
     def read(self, after: str) -> dict[str, Any]:
         """What is shown once the decision about ``after`` is."""
-        answer = self.world.client.get(self.path(""), params={"after": after})
+        until = time.monotonic() + 90
+        while (answer := self.world.client.get(self.path(""), params={"after": after})).status_code == 504:
+            assert time.monotonic() < until, "not decided"
         assert answer.status_code == 200, answer.text
         found: dict[str, Any] = answer.json()
         return found
@@ -204,7 +207,60 @@ def test_an_operator_without_a_source_corrects_in_the_name_of_the_one_that_spoke
     assert viewer.history()[0]["source"] == SOURCE
 
 
-# --- dead letters, by the command line
+# --- by the command line
+
+
+@pytest.fixture
+def commands(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``playhead`` of this world."""
+    for name, value in world.settings.environment().items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("commands")
+def test_history_names_entries_that_restore_goes_back_to(
+    viewer: Viewer, world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    viewer.play("progress", 0, HOUR_MS)
+    viewer.read(viewer.play("seek", 1, 90 * 60_000))
+    names = ["ana", viewer.film, "--source", SOURCE]
+    assert main(["history", *names, "--json"]) == 0
+    entries = json.loads(capsys.readouterr().out)
+    assert [one["position_ms"] for one in entries] == [90 * 60_000, HOUR_MS]
+    with door_connection(world.settings) as connection:
+        monkeypatch.setenv("PLAYHEAD_TOKEN", create_token(connection, SOURCE, ["report", "read"], None, "cli"))
+    assert main(["restore", *names, entries[1]["id"], "--json"]) == 0
+    assert viewer.read(json.loads(capsys.readouterr().out)["event_ids"][0])["position_ms"] == HOUR_MS
+    assert main(["restore", *names, "--before-finish"]) == 1
+    assert "not finished" in capsys.readouterr().out
+    assert main(["restore", *names]) == 2
+    assert main(["history", "nobody", viewer.film, "--source", SOURCE]) == 1
+
+
+@pytest.mark.usefixtures("commands")
+def test_a_report_is_explained_from_the_read_model_and_for_ever_from_the_log(
+    viewer: Viewer, world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    event_id = viewer.play("progress", 0, HOUR_MS)
+    shown = viewer.read(event_id)
+    assert main(["explain", event_id, "--json"]) == 0
+    [read] = json.loads(capsys.readouterr().out)["decisions"]
+    told = [read]
+    for more in ([], ["--user", shown["user"]]):
+        assert main(["explain", event_id, "--from-log", "--json", *more]) == 0
+        told += json.loads(capsys.readouterr().out)["decisions"]
+    assert len(told) == 3
+    assert {(one["verdict"], one["position_ms"], one["correlation_id"]) for one in told} == {
+        ("accepted", HOUR_MS, shown["correlation_id"])
+    }
+    assert main(["explain", "never-heard-of"]) == 1
+    assert main(["explain", event_id, "--from-log", "--user", "f" * 32]) == 1
+
+    with psycopg.connect(world.superuser) as connection:
+        connection.execute("DELETE FROM model.processed_events WHERE event_id = %s", (event_id,))
+    gone = world.client.get(f"/v1/events/{event_id}", params={"user": "ana"})
+    assert (gone.status_code, gone.json()["type"]) == (410, "urn:playhead:problem:expired")
+    assert world.client.get(f"/v1/events/{event_id}").status_code == 404
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
@@ -212,11 +268,10 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.usefixtures("commands")
 def test_a_report_in_a_wrong_partition_is_listed_shown_redriven_and_decided_once(
-    world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name, value in world.settings.environment().items():
-        monkeypatch.setenv(name, value)
     user, media = uuid.uuid4().hex, media_id(SOURCE, "lost")
     key, contract = playback_key(user, media), Contract.of(world.settings)
     home = playback_partition(key)
