@@ -200,7 +200,7 @@ def command(
     if dry_run:
         _show(payloads, as_json=as_json)
         return
-    door = (to or _door_here()).rstrip("/")
+    door = (to or door_here()).rstrip("/")
     if not door.startswith(("http://", "https://")):
         raise typer.BadParameter(f"{door!r} is no address; try http://127.0.0.1:8420", param_hint="--to")
     token = token_of(token_file)
