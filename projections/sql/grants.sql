@@ -74,6 +74,8 @@ GRANT SELECT ON api.dead_letters TO playhead_projector;
 GRANT SELECT, INSERT ON model.forgotten_users TO playhead_projector;
 GRANT SELECT, INSERT, UPDATE ON core.forgotten_people, core.forgotten_accounts TO playhead_door;
 GRANT SELECT ON api.forgotten_users TO playhead_door;
+-- and sees, for 'playhead doctor', how old the newest backup is
+GRANT SELECT ON core.backups TO playhead_door;
 
 -- forwarding: the projector says how playback should stand on servers, and looks up whose accounts are where and which
 -- media are linked; the worker reads it, says what it is about to write, and what became of it

@@ -78,6 +78,13 @@ forgotten_accounts = Table(
     Column("forgotten_at", DateTime(timezone=True), nullable=False, comment="what it played until then is refused"),
 )
 
+backups = Table(
+    "backups",
+    metadata,
+    Column("made_at", DateTime(timezone=True), primary_key=True),
+    comment="when what is in this schema was written to a file",
+)
+
 media_aliases = Table(
     "media_aliases",
     metadata,

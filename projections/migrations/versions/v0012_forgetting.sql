@@ -22,3 +22,8 @@ CREATE TABLE core.forgotten_accounts (
 );
 COMMENT ON COLUMN core.forgotten_accounts.account_hash IS 'keyed hash of source and upstream user, as in identity.users';
 COMMENT ON COLUMN core.forgotten_accounts.forgotten_at IS 'what it played until then is refused';
+
+CREATE TABLE core.backups (
+    made_at timestamptz PRIMARY KEY
+);
+COMMENT ON TABLE core.backups IS 'when what is in this schema was written to a file';

@@ -16,6 +16,7 @@ from psycopg import sql
 from streams.runtime.settings import PREFIX
 from tests.faults.world import World, playhead_world
 from tests.house.tree import ROOT
+from tests.integration.projections.world import eventually
 
 PATIENCE_S = 120
 
@@ -63,6 +64,18 @@ class House(World):
         with psycopg.connect(self.superuser) as connection:
             cursor = connection.execute(query.encode(), parameters or None)
             return cursor.fetchall() if cursor.description else []
+
+    def play(self, user: str, media: str, *numbers: int) -> None:
+        """Report, and return when that is decided and projected."""
+        reports = [self.report(user, media, number) for number in numbers]
+        self.send(reports)
+        wanted = [one["event_id"] for one in reports]
+
+        def seen() -> bool:
+            found = self.rows("SELECT count(*) FROM model.processed_events WHERE event_id = ANY(%s)", wanted)
+            return bool(found[0][0] == len(wanted))
+
+        eventually(seen, "what was reported is projected", 60)
 
     def tables_that_say(self, text: str) -> list[str]:
         """Every table of ours with a row that holds ``text`` anywhere."""
