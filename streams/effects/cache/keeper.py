@@ -70,6 +70,8 @@ class Keeper:
         clock: Clock | None = None,
         failpoint: Failpoint = disarmed,
         quarantine_s: float = QUARANTINE_S,
+        open_ms: int = OPEN_MS,
+        stale_s: float = STALE_S,
         heard: Callable[[Sequence[CacheInvalidated]], None] = lambda _: None,
     ) -> None:
         """``heard`` is told of invalidations once the cache knows them; it may hear of some twice, or of none."""
@@ -77,6 +79,8 @@ class Keeper:
         self._clock = clock or SystemClock()
         self._failpoint = failpoint
         self._quarantine_s = quarantine_s
+        self._open_ms = open_ms
+        self._stale_s = stale_s
         self._heard = heard
         self._tail = Tail(settings.kafka, CACHE_INVALIDATED)
         self._valkey = Valkey.from_url(
@@ -127,7 +131,7 @@ class Keeper:
             args=[
                 run_id,
                 generation,
-                OPEN_MS,
+                self._open_ms,
                 scripts.BUCKET_S,
                 json.dumps(dict(extents.end)),
                 extents.topic_id,
@@ -194,7 +198,7 @@ class Keeper:
             age = now - known if known is not None else None
             if age is not None:
                 metrics.CACHE_BEHIND_SECONDS.set(max(0.0, age))
-            if age is not None and age <= STALE_S and now - renewed >= RENEW_S:
+            if age is not None and age <= self._stale_s and now - renewed >= RENEW_S:
                 renewed = now
                 self._say_open(generation)
 
@@ -202,7 +206,7 @@ class Keeper:
         return any(self._tail.positions[partition] < end for partition, end in extents.end.items())
 
     def _say_open(self, generation: str) -> None:
-        said = self._renew(args=[generation, OPEN_MS, scripts.BUCKET_S])
+        said = self._renew(args=[generation, self._open_ms, scripts.BUCKET_S])
         if said != b"renewed":
             raise Lapsed(said.decode())
         metrics.CACHE_OPEN.set(1)

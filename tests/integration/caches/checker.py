@@ -16,7 +16,7 @@ from typing import Any
 from projections.api.caching import CachedReadModels
 from projections.api.read_models import Row
 from streams.runtime import metrics
-from streams.runtime.cache import Cache
+from streams.runtime.cache import OPEN_MS, Cache
 from streams.runtime.database import Database
 from streams.runtime.errors import Unavailable
 from tests.integration.caches.kitchen import Kitchen
@@ -165,7 +165,7 @@ def keepers_that_die(kitchen: Kitchen, quarantine_s: float, faults: str = KEEPER
     """One keeper after the other, each a process that kills itself sooner or later; yields how they ended."""
     stop = threading.Event()
     ended: list[int] = []
-    command = [sys.executable, "-m", "tests.integration.caches.child", str(quarantine_s)]
+    command = [sys.executable, "-m", "tests.integration.caches.child", str(quarantine_s), str(OPEN_MS)]
     environment = {**os.environ, **environment_of(kitchen.settings, PLAYHEAD_FAILPOINTS=faults)}
 
     def run() -> None:

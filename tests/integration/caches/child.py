@@ -1,4 +1,4 @@
-"""A keeper as a process of its own, for tests that kill it: python -m tests.integration.caches.child QUARANTINE_S"""
+"""A keeper as a process, for tests that kill it: python -m tests.integration.caches.child QUARANTINE_S OPEN_MS"""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def main() -> None:
         Contract.of(settings),
         failpoint=failpoints.armed(settings.failpoints),
         quarantine_s=float(sys.argv[1]),
+        open_ms=int(sys.argv[2]),
     )
     keeper.run(threading.Event())
 

@@ -21,17 +21,23 @@ from projections.models.playback import PlaybackProjection
 from projections.relay import Relay
 from schemas.events import PlaybackDecided, SourcePosition, UserForgotten
 from schemas.ids import SchemaIds
+from schemas.placement import partition_of
+from schemas.topics import CACHE_INVALIDATED
 from streams.effects.cache.keeper import Keeper
 from streams.local.valkey import ValkeyServer
 from streams.runtime.cache import Cache
 from streams.runtime.contract import Contract
 from streams.runtime.database import Database
 from streams.runtime.failpoints import Failpoint, disarmed
+from streams.runtime.outlet import Outlet
+from streams.runtime.publisher import Record as Produced
 from streams.runtime.settings import CacheSettings, Settings
 from tests.integration.projections.world import eventually
 from tests.projections.decisions import NOW_MS, decision, partition_for
 
 QUARANTINE_S = 0.2
+OPEN_MS = 60_000
+"""Longer than any hiccup of a busy machine: what closes the cache in these tests is what they do."""
 CONTRACT = Contract(SchemaIds(), registry=None)
 
 
@@ -104,10 +110,18 @@ class Kitchen:
 
     @contextmanager
     def keeping(
-        self, failpoint: Failpoint = disarmed, *, opened: bool = True, quarantine_s: float = QUARANTINE_S
+        self, failpoint: Failpoint = disarmed, *, open_ms: int = OPEN_MS, stale_s: float = 60.0
     ) -> Iterator[threading.Event]:
-        """A keeper in a thread; yields what stops it."""
-        keeper = Keeper(self.settings, self.server.url, CONTRACT, failpoint=failpoint, quarantine_s=quarantine_s)
+        """A keeper in a thread; yields what stops it, when the cache is open."""
+        keeper = Keeper(
+            self.settings,
+            self.server.url,
+            CONTRACT,
+            failpoint=failpoint,
+            quarantine_s=QUARANTINE_S,
+            open_ms=open_ms,
+            stale_s=stale_s,
+        )
         stop = threading.Event()
         errors: list[BaseException] = []
 
@@ -120,8 +134,7 @@ class Kitchen:
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
         try:
-            if opened:
-                self.wait_open()
+            self.wait_open()
             yield stop
         finally:
             stop.set()
@@ -143,7 +156,7 @@ class Kitchen:
             state = self.state()
             return state is not None and state.split()[1] != other_than
 
-        eventually(there, "the cache is open")
+        eventually(there, "the cache is open", 90)
         state = self.state()
         assert state is not None
         return state.split()[1]
@@ -158,6 +171,30 @@ class Kitchen:
         found = client.hget(f"playhead:floors:{generation}:{bucket}", key)
         client.connection_pool.disconnect()
         return found.decode() if isinstance(found, bytes) else None
+
+    def floor_of(self, generation: str, key: str) -> str | None:
+        """The same of a generation that may be closed by now."""
+        client = self.client()
+        found: list[object] = [client.hget(name, key) for name in client.scan_iter(f"playhead:floors:{generation}:*")]
+        client.connection_pool.disconnect()
+        return next((one.decode() for one in found if isinstance(one, bytes)), None)
+
+    def invalidate(self, key: str, model_epoch: int = 1) -> None:
+        """Put an invalidation into the log that no row stands for."""
+        with psycopg.connect(**self.settings.postgres.conninfo("owner")) as connection:
+            connection.execute(
+                "INSERT INTO model.outbox (cache_key, model_epoch, log_epoch, partition, version, correlation_id,"
+                " event_id, source_id, reason) VALUES (%s, %s, 1, 0, 0, 'c', 'e', '', '')",
+                (key, model_epoch),
+            )
+        self.relay_all()
+
+    def poison(self, key: str) -> None:
+        """Put a record under this key into the log that is no event."""
+        outlet = Outlet(self.settings.kafka)
+        partition = partition_of(key.encode(), CACHE_INVALIDATED.partitions)
+        outlet.publish([Produced(CACHE_INVALIDATED.name, partition, key.encode(), b"no event")])
+        outlet.close()
 
     def reader(self, cache: Cache | None = None) -> CachedReadModels:
         return CachedReadModels(Database(self.settings.postgres.conninfo("reader")), cache or Cache(self.server.url))
