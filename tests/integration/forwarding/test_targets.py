@@ -54,8 +54,12 @@ def room(household: Household, request: pytest.FixtureRequest) -> Room:
     return Room(household, request.param)
 
 
-def of(targets: dict[str, Target]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("room", list(targets.values()), ids=list(targets), indirect=True)
+def of(targets: dict[str, Target], *always: str) -> pytest.MarkDecorator:
+    """All of them, those not named only among the tests of faults; without names all, always."""
+    faults = {name: () if name in always or not always else (pytest.mark.faults,) for name in targets}
+    return pytest.mark.parametrize(
+        "room", [pytest.param(one, id=name, marks=faults[name]) for name, one in targets.items()], indirect=True
+    )
 
 
 @of(KEEP_POSITIONS)
@@ -77,8 +81,8 @@ def test_each_server_is_told_where_it_is_and_when_it_is_finished(room: Room) -> 
     assert room.household.letters.written == []
 
 
-@of(COUNT_PLAYS)
-@pytest.mark.parametrize("fault", ["answer lost", "late"])
+@of(COUNT_PLAYS, "jellyfin", "gonic", "listenbrainz")
+@pytest.mark.parametrize("fault", ["answer lost", pytest.param("late", marks=pytest.mark.faults)])
 def test_a_play_whose_answer_was_lost_is_counted_once(room: Room, fault: str) -> None:
     room.there.faulty.fault, room.there.faulty.times = fault, 1  # type: ignore[assignment]
     room.say("start", 0)
@@ -94,7 +98,7 @@ def test_a_play_whose_answer_was_lost_is_counted_once(room: Room, fault: str) ->
     assert room.household.letters.written == []
 
 
-@of(KEEP_POSITIONS)
+@of(KEEP_POSITIONS, "jellyfin", "navidrome")
 def test_a_server_that_takes_everything_and_keeps_nothing_is_a_dead_letter(room: Room) -> None:
     room.there.faulty.fault, room.there.faulty.accepted = "ignores", room.target.accepted
     room.say("pause", 600_000)
@@ -107,7 +111,7 @@ def test_a_server_that_takes_everything_and_keeps_nothing_is_a_dead_letter(room:
     assert (task.source_id, room.writes) == ("there", 5)
 
 
-@of(KEEP_POSITIONS)
+@of(KEEP_POSITIONS, "audiobookshelf", "navidrome")
 def test_a_server_that_keeps_another_value_starts_no_loop(room: Room) -> None:
     room.target.bend(room.there.fake, 30_000)
     room.say("pause", 600_000)
