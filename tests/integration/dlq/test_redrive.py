@@ -8,6 +8,7 @@ import signal
 import pytest
 
 from schemas.placement import playback_key, playback_partition
+from schemas.topics import PLAYBACK_DECIDED
 from tests.integration.dlq.office import Office, letter_named, report
 
 pytestmark = pytest.mark.services
@@ -56,3 +57,25 @@ def test_a_redrive_killed_at_a_boundary_and_said_again_appends_each_letter_once(
 
     assert sorted(letter_named(m) for m in office.appended(user)) == sorted(letter.event_id for letter in letters)
     assert set(office.statuses().values()) == {"redriven"}
+
+
+def test_a_task_that_was_given_up_is_due_again_and_no_other(office: Office) -> None:
+    given_up = "INSERT INTO core.tasks (kind, key, source_id, log_epoch, wanted_version, correlation_id, requested_at,"
+    given_up += " attempts, dead_at) VALUES ('forward', '{key}', 'home', 1, {version}, 'c', now(), 8, now())"
+    for number, key in enumerate(("mine", "other")):
+        office.world.query(given_up.format(key=key, version=number))
+    office.write(
+        [office.letter(9, consumer="work.forward", topic=PLAYBACK_DECIDED, key=b"mine", value=None, partition=4)]
+    )
+    office.list_all()
+    outcome = office.redrive()
+    assert list(outcome.done.values()) == ["due again"]
+    rows = office.world.query("SELECT key, dead_at IS NULL, attempts FROM core.tasks ORDER BY key")
+    assert rows == [("mine", True, 0), ("other", False, 8)]
+
+
+def test_who_lists_letters_for_the_first_time_begins_where_the_topic_does(office: Office) -> None:
+    office.write([office.letter(n) for n in range(6)])
+    office.world.cut_head(4)
+    office.list_all()
+    assert {letter.topic_offset for letter in office.letters()} == {4, 5}
