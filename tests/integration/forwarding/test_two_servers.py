@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from projections.base import Record
+from schemas.events import UserForgotten
+from streams.runtime.blocking import BlockingDatabase
+from streams.runtime.leases import Tasks
 from streams.runtime.upstreams import Account
 from tests.ingest.pollers.servers import audiobookshelf
 from tests.ingest.pollers.servers.jellyfin import ANA, BEN, TICKS, TOKEN, FakeJellyfin
@@ -177,7 +183,6 @@ def test_another_persons_account_is_not_told(two: Two) -> None:
     two.household.query("UPDATE core.users SET user_ref = 'other' WHERE source_id = 'attic'")
     two.watch(two.den, 1_800_000)
     assert two.household.tasks() == {}
-    assert PERSON
 
 
 def test_a_replayed_log_tells_nothing_again(two: Two) -> None:
@@ -222,3 +227,29 @@ def test_listened_in_jellyfin_it_goes_on_in_audiobookshelf_and_back(household: H
     assert jelly.data[ANA, FILM]["PlaybackPositionTicks"] // TICKS == 3_660_500
     assert household.go_round() == 0
     assert household.letters.written == []
+
+
+def test_nothing_is_wanted_of_a_person_who_was_forgotten(two: Two) -> None:
+    two.attic.faulty.fault = "away"
+    two.watch(two.den, 1_800_000)
+    assert two.household.tasks().keys() == {"attic"}
+    event = UserForgotten(event_id="f", correlation_id="c", source_id="operator", received_at=1, user_ref=PERSON)
+    before = two.household.decisions[-1]
+    # What the batch says of the person before it is forgotten with them.
+    batch = [replace(before, offset=before.offset + 1), Record(event, before.partition, before.offset + 2, 1, 1, b"")]
+    two.household.project(batch)
+    assert two.household.tasks() == {}
+    assert two.household.query("SELECT count(*) FROM core.forward_wanted") == [(0,)]
+
+
+def test_what_is_postponed_is_due_later_and_was_no_attempt(two: Two) -> None:
+    two.watch(two.den, 1_800_000, told=False)
+    with BlockingDatabase(two.household.settings.postgres.conninfo("worker")) as database:
+        lease = Tasks(database).claim("forward")
+        assert lease is not None
+        lease.postpone(100.0)
+        assert Tasks(database).claim("forward") is None
+        two.household.pass_time(101)
+        again = Tasks(database).claim("forward")
+    assert again is not None
+    assert again.task.attempt == 1
