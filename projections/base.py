@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, ClassVar, Generic, TypeVar
 
 import psycopg
@@ -53,6 +54,25 @@ class Folded:
     stale: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A statement of a bulk fold; with ``data`` it is a COPY of that."""
+
+    statement: str
+    data: bytes | None = None
+
+
+class Bulk(ABC, Generic[E]):
+    """A fold for a rebuild from the first record of a log: into empty tables, each record once, in order.
+
+    ``steps`` is asked for batches in order, while those of the batch before may still be on their way to PostgreSQL.
+    """
+
+    @abstractmethod
+    def steps(self, batch: Sequence[Record[E]]) -> Sequence[Step] | None:
+        """What ``Projection.fold`` would write, but for rows that have expired. None: fold this batch that way."""
+
+
 class Projection(ABC, Generic[E]):
     """Folds records of one topic into rows. Stateless between batches: PostgreSQL holds everything.
 
@@ -85,6 +105,12 @@ class Projection(ABC, Generic[E]):
 
     def prepare(self, connection: Connection) -> None:
         """Called once for each new connection, outside a transaction."""
+
+    def bulk(self, tx: Connection, since: date) -> Bulk[E] | None:
+        """The quicker fold for a rebuild from the first record, when there is one. ``tx`` reads what was folded so far;
+        rows that expire count from the day ``since`` on."""
+        del tx, since
+        return None
 
     def switched(self, tx: Connection) -> None:
         """Called in the transaction that makes rebuilt tables the live ones, after they are."""

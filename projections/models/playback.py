@@ -6,31 +6,27 @@ it says later, or says again (a replay, an older copy of the log under a higher 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from datetime import date
 from typing import Any, cast
 
 from projections.base import Connection, Folded, Invalidation, Projection, Record
 from projections.models import playback_sql as sql
+from projections.models.playback_bulk import PlaybackBulk
 from projections.models.playback_rows import (
     LOGGED_AT_MAX,
     VERDICTS,
     changes_state,
     continue_key,
-    event_key,
-    in_history,
-    logged_day,
     minute_key,
     progress_key,
-    result_hash,
 )
-from schemas.events import Conflict, Event, Pending, PlaybackDecided, SourcePosition, UserForgotten
+from projections.models.playback_stage import Key, per_key, stage_row
+from schemas.events import Event, PlaybackDecided, SourcePosition, UserForgotten
 from schemas.topics import PLAYBACK_DECIDED
 from streams.runtime.errors import Permanent
 from streams.runtime.misplaced import hold_in_place, hold_person_in_place
 
-Key = tuple[str, str]
 Decided = PlaybackDecided | UserForgotten
 
 
@@ -72,6 +68,9 @@ class PlaybackProjection(Projection[Decided]):
     def prepare(self, connection: Connection) -> None:
         connection.execute(sql.CREATE_STAGE.encode())
 
+    def bulk(self, tx: Connection, since: date) -> PlaybackBulk:
+        return PlaybackBulk({row[0] for row in tx.execute(sql.SELECT_ALL_FORGOTTEN.encode()).fetchall()}, since)
+
     def fold(self, batch: Sequence[Record[Decided]], tx: Connection) -> Folded:
         asked = _forgets(batch)
         gone = asked.keys() | _forgotten(batch, tx)
@@ -107,11 +106,11 @@ class PlaybackProjection(Projection[Decided]):
         return folded
 
     def _decided(self, batch: Sequence[Record[PlaybackDecided]], tx: Connection) -> Folded:
-        newest, moved = _per_key(batch)
+        newest, moved = per_key(batch)
         with tx.cursor().copy(sql.COPY_STAGE.encode()) as copy:
             for record in batch:
                 key = (record.event.user_ref, record.event.media_id)
-                copy.write_row(_stage_row(record, newest.get(key) is record, moved.get(key)))
+                copy.write_row(stage_row(record, newest.get(key) is record, moved.get(key)))
         with tx.pipeline():
             for statement in (sql.INSERT_PROCESSED, sql.INSERT_HISTORY, sql.INSERT_PLAYS, sql.INSERT_LISTENING):
                 tx.execute(statement.encode())
@@ -156,21 +155,6 @@ def _forget(asked: Mapping[str, Record[UserForgotten]], tx: Connection) -> list[
     return found
 
 
-def _per_key(
-    batch: Sequence[Record[PlaybackDecided]],
-) -> tuple[dict[Key, Record[PlaybackDecided]], dict[Key, PlaybackDecided]]:
-    """Of each key: its newest record with an effect, and the last report that moved position, phase or epoch."""
-    newest: dict[Key, Record[PlaybackDecided]] = {}
-    moved: dict[Key, PlaybackDecided] = {}
-    for record in batch:
-        event = record.event
-        if changes_state(event):
-            newest[event.user_ref, event.media_id] = record
-            if event.position_moved:
-                moved[event.user_ref, event.media_id] = event
-    return newest, moved
-
-
 def _invalidations(written: Sequence[Record[PlaybackDecided]]) -> list[Invalidation]:
     """One for each progress row written, for what was asked by the media it has taken in, and for each person's lists,
     each with its newest version."""
@@ -197,68 +181,3 @@ def _invalidation(key: str, record: Record[Any], reason: str) -> Invalidation:
         source_id=record.event.source_id,
         reason=reason,
     )
-
-
-def _stage_row(record: Record[PlaybackDecided], newest: bool, moved: PlaybackDecided | None) -> tuple[Any, ...]:
-    """In the order of sql.STAGE_COLUMNS."""
-    event, cause = record.event, record.event.cause
-    return (
-        cause.topic_id,
-        cause.partition,
-        cause.offset,
-        cause.index,
-        record.partition,
-        record.log_epoch,
-        record.offset,
-        event.event_id,
-        event.correlation_id,
-        event.source_id,
-        event.user_ref,
-        event.media_id,
-        event.kind,
-        event.origin,
-        event.occurred_at,
-        event.received_at,
-        event.logged_at,
-        logged_day(event),
-        event.report_session_id,
-        event.report_device_id,
-        event.report_position_ms,
-        event.report_event_time,
-        event.verdict,
-        event.reason,
-        list(event.notes),
-        event.position_moved,
-        event.play_counted,
-        event.play_epoch,
-        event.listened_added_ms,
-        event_key(event),
-        result_hash(record.body),
-        in_history(event),
-        minute_key(event),
-        event.media_kind,
-        event.epoch,
-        event.epoch_started_at,
-        event.phase,
-        event.position_ms,
-        event.resume_position_ms,
-        event.duration_ms,
-        event.played,
-        event.play_count,
-        event.last_played_at,
-        event.listened_ms,
-        event.event_time,
-        event.session_id,
-        event.device_id,
-        _json(event.pending),
-        _json(event.conflict),
-        list(event.joined),
-        newest,
-        moved.event_id if moved and newest else None,
-        moved.report_event_time if moved and newest else None,
-        moved.report_device_id if moved and newest else None,
-    )
-
-
-def _json(value: Pending | Conflict | None) -> str | None:
-    return None if value is None else json.dumps(asdict(value))

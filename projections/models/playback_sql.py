@@ -92,6 +92,13 @@ SELECT logged_day, {_POSITION}, event_key, event_id, source_id, user_ref, media_
 FROM pg_temp.playback_stage ORDER BY partition, version
 ON CONFLICT DO NOTHING"""
 
+# For a rebuild: days that have expired are left out; and listening time straight into its table.
+INSERT_PROCESSED_SINCE = INSERT_PROCESSED.replace(
+    "FROM pg_temp.playback_stage", "FROM pg_temp.playback_stage WHERE logged_at >= {since_ms}"
+)
+COPY_LISTENING = f"""
+COPY model.listening_time ({_POSITION}, user_ref, media_id, source_id, event_time, added_ms, {_VERSION}) FROM STDIN"""
+
 INSERT_HISTORY = f"""
 INSERT INTO model.progress_history (
     {_POSITION}, user_ref, media_id, event_id, source_id, kind, origin, verdict, reason, notes, session_id, device_id,
@@ -167,6 +174,7 @@ WHERE user_ref = %(user)s AND media_id = %(media)s AND (log_epoch, version) > (%
   ))"""
 
 # Forgetting: a person's rows go, and that there was such a person stays.
+SELECT_ALL_FORGOTTEN = "SELECT user_ref FROM model.forgotten_users"
 SELECT_FORGOTTEN = "SELECT user_ref FROM model.forgotten_users WHERE user_ref = ANY(%s)"
 INSERT_FORGOTTEN = f"""
 INSERT INTO model.forgotten_users (user_ref, {_VERSION}) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"""

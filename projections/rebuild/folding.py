@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from datetime import date
 from typing import Any, Final, Generic
 
 from confluent_kafka import Message
 
-from projections.base import E, Projection
+from projections.base import Bulk, Connection, E, Projection, Record, Step
 from projections.batches import sort_out
 from projections.database import Writer
 from projections.decoding import Decoder
@@ -65,11 +67,17 @@ class Folding(Generic[E]):
         self._guard = LogGuard(settings.kafka, projection.topic, projection.name, SystemClock())
         self._decoder = Decoder(projection, contract, SystemClock())
         self._reader = LogReader(settings.kafka, projection.topic)
+        self._bulk: Bulk[E] | None = None
+        # Rows of one batch are on their way to PostgreSQL while those of the next are made.
+        self._sender = ThreadPoolExecutor(1, "rebuild")
         self.poison = 0
         self.positions: dict[int, Position] = {}
 
-    def begin(self, positions: Mapping[int, Position]) -> None:
+    def begin(self, positions: Mapping[int, Position], *, bulk_since: date | None = None) -> None:
         """Stand where the schema's offsets say, and at ``positions`` where they say nothing yet.
+
+        ``bulk_since``: the tables hold nothing but what is folded here, from the first record of the log on, so the
+        projection's bulk fold may be used; rows that expire count from that day.
 
         Raises ConfigurationError when the log is another one by now, or begins later.
         """
@@ -85,7 +93,7 @@ class Folding(Generic[E]):
                     )
                     unbound = replace(position, log_epoch=wanted.log_epoch)
                     known[partition] = self._offsets.bind(tx, unbound, topic_id, wanted.next_offset)
-        # A partition that is at its end already needs nothing of what the log may have lost.
+            self._bulk = None if bulk_since is None else self._projection.bulk(tx, bulk_since)
         self._guard.check(known.values())
         self.positions = known
 
@@ -100,34 +108,66 @@ class Folding(Generic[E]):
         if beyond:
             raise ConfigurationError(f"partitions {beyond} are folded further than the live model has read")
         begin = {partition: self.positions[partition].next_offset for partition in ends}
-        for messages in self._reader.between(begin, ends, self._records_max, stop):
-            self._apply(messages)
-            if moved is not None:
-                moved(len(messages))
+        read = dict(self.positions)
+        sending: Future[int] | None = None
+        try:
+            for messages in self._reader.between(begin, ends, self._records_max, stop):
+                work = self._prepared(messages, read)
+                if sending is not None:
+                    sent, sending = sending.result(), None
+                    if moved is not None:
+                        moved(sent)
+                sending = self._sender.submit(work)
+        finally:
+            if sending is not None:
+                sent = sending.result()
+                if moved is not None:
+                    moved(sent)
         if stop.is_set():
             return False
         self._pass(ends)
         return True
 
     def close(self) -> None:
+        self._sender.shutdown()
         self._reader.close()
         self._writer.close()
 
-    def _apply(self, messages: Sequence[Message]) -> None:
+    def _prepared(self, messages: Sequence[Message], read: dict[int, Position]) -> Callable[[], int]:
+        """What makes the rows of ``messages`` and their offsets, in one transaction; ``read``, where they were read
+        from, moves on at once."""
         asked = self._guard.ask()
-        decoded = self._decoder.decode(messages, self.positions)
-        records, moves = sort_out(self._projection, self.positions, messages, decoded)
-        with self._writer.transaction() as tx:
-            self._offsets.hold(tx, [seen for seen, _ in moves])
+        decoded = self._decoder.decode(messages, read)
+        records, moves = sort_out(self._projection, read, messages, decoded)
+        steps = self._bulk.steps(records) if self._bulk is not None and records else None
+        read |= {new.partition: new for _, new in moves}
+
+        def work() -> int:
+            with self._writer.transaction() as tx:
+                self._offsets.hold(tx, [seen for seen, _ in moves])
+                self._write(tx, records, steps)
+                self._failpoint("rebuild.rows_written")
+                for seen, new in moves:
+                    self._offsets.advance(tx, seen, new)
+                self._guard.confirm(asked, [seen for seen, _ in moves])
+            self.positions |= {new.partition: new for _, new in moves}
+            self.poison += len(decoded.poison)
+            self._failpoint("rebuild.committed")
+            return len(messages)
+
+        return work
+
+    def _write(self, tx: Connection, records: Sequence[Record[E]], steps: Sequence[Step] | None) -> None:
+        if steps is None:
             if records:
                 self._projection.fold(records, tx)
-            self._failpoint("rebuild.rows_written")
-            for seen, new in moves:
-                self._offsets.advance(tx, seen, new)
-            self._guard.confirm(asked, [seen for seen, _ in moves])
-        self.positions |= {new.partition: new for _, new in moves}
-        self.poison += len(decoded.poison)
-        self._failpoint("rebuild.committed")
+            return
+        for step in steps:
+            if step.data is None:
+                tx.execute(step.statement.encode())
+            else:
+                with tx.cursor().copy(step.statement.encode()) as copy:
+                    copy.write(step.data)
 
     def _pass(self, ends: Mapping[int, int]) -> None:
         """Step over what is no record between the last one and the ends."""

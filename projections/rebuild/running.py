@@ -114,7 +114,8 @@ class Rebuild:
                 books.create(tx, self._schema, self._projection, self._settings.kafka, start, live)
                 self._failpoint("rebuild.seeded")
         # Committed: what was taken over goes with the offsets it stands for.
-        self._folding.begin(live)
+        whole = isinstance(start, starts.Beginning) and all(one.log_epoch == 1 for one in live.values())
+        self._folding.begin(live, bulk_since=_events_since(datetime.now(UTC)) if whole else None)
         return goes_on
 
     def catch_up(self, told: Told | None = None) -> bool:

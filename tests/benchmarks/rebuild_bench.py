@@ -14,12 +14,15 @@ import cProfile
 import json
 import os
 import pstats
+import random
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import psutil
 from confluent_kafka import Consumer
 
 from projections.migrate import migrate
@@ -33,19 +36,78 @@ from streams.runtime.kafka import apply_topics
 from streams.runtime.settings import KafkaSettings
 from tests.integration.projections.world import PASSWORDS, World, decided_topic, projection_of, settings_for
 from tests.kafka import watermarks
-from tests.projections.decisions import Household
+from tests.projections.decisions import decision
 
 DATABASE = "rebuild_bench"
 DAY_MS = 86_400_000
-USERS, MEDIA = 500, 60
+PEOPLE, AT_ONCE, MEDIA, LENGTH_S = 400, 40, 2_000, 2_400
 
 
 def decisions(count: int, days: int) -> Iterator[PlaybackDecided]:
-    """``count`` decisions, evenly over the last ``days`` days."""
-    household = Household(1, users=USERS, media=MEDIA)
+    """``count`` decisions, evenly over the last ``days`` days: at any time AT_ONCE people play one media each from its
+    start to its end, with a report every 10 s, a pause now and then, and every hundredth a duplicate."""
+    dice = random.Random(1)
     begin = int(time.time() * 1000) - days * DAY_MS
-    for number in range(count):
-        yield replace(household.decisions(1)[0], logged_at=begin + number * days * DAY_MS // count)
+    offsets: Counter[int] = Counter()
+    people = [Person(f"{dice.getrandbits(128):032x}") for _ in range(PEOPLE)]
+    reports = LENGTH_S // 10 + 1
+    number = 0
+    while number < count:
+        evening = begin + number * days * DAY_MS // count
+        playing = dice.sample(people, AT_ONCE)
+        for step in range(reports):
+            for person in playing[: count - number]:
+                event = person.next(dice, evening + step * 10_000)
+                partition = event.cause.partition
+                yield replace(event, event_id=f"e-{number}", cause=replace(event.cause, offset=offsets[partition]))
+                offsets[partition] += 1
+                number += 1
+
+
+@dataclass
+class Person:
+    user: str
+    media: str = ""
+    at_s: int = 0
+    epoch: int = 1
+    plays: Counter[str] = field(default_factory=Counter)
+    listened: Counter[str] = field(default_factory=Counter)
+
+    def next(self, dice: random.Random, now: int) -> PlaybackDecided:
+        kind, duplicate = "progress", dice.random() < 0.01
+        if not self.media or self.at_s >= LENGTH_S:
+            self.media, self.at_s, kind = f"{dice.randrange(MEDIA):032x}", 0, "start"
+        elif not duplicate:
+            self.at_s += 10
+            kind = "finish" if self.at_s >= LENGTH_S else "pause" if dice.random() < 0.02 else "progress"
+        counted = kind == "finish"
+        added = 10_000 if kind == "progress" and not duplicate else 0
+        self.plays[self.media] += counted
+        self.listened[self.media] += added
+        plays = self.plays[self.media]
+        return decision(
+            user_ref=self.user,
+            media_id=self.media,
+            correlation_id=f"{dice.getrandbits(128):032x}",
+            verdict="duplicate" if duplicate else "accepted",
+            reason="seen" if duplicate else None,
+            kind=kind,
+            received_at=now - 100,
+            report_event_time=now - 200,
+            event_time=now - 200,
+            logged_at=now,
+            report_position_ms=self.at_s * 1_000,
+            position_ms=self.at_s * 1_000,
+            resume_position_ms=None if counted else self.at_s * 1_000,
+            position_moved=not duplicate,
+            phase="finished" if counted else "paused" if kind == "pause" else "playing",
+            play_counted=counted,
+            play_epoch=self.epoch if counted else None,
+            played=plays > 0,
+            play_count=plays,
+            listened_added_ms=added,
+            listened_ms=self.listened[self.media],
+        )
 
 
 def main() -> None:
@@ -86,13 +148,18 @@ def measure(stack: Stack, asked: argparse.Namespace) -> dict[str, object]:
     with Rebuild(projection_of(world.topic), settings, world.contract) as rebuild:
         rebuild.open(Beginning())
         profile = cProfile.Profile()
-        began = time.monotonic()
+        began, cpu = time.monotonic(), (time.process_time(), server_cpu_s(world))
         if asked.profile:
             profile.enable()
         assert rebuild.catch_up()
         profile.disable()
         rebuild_s = time.monotonic() - began
-        print(f"rebuild: {asked.decisions / rebuild_s:,.0f} decisions/s, {rebuild_s:.1f} s", flush=True)
+        python_s, server_s = time.process_time() - cpu[0], server_cpu_s(world) - cpu[1]
+        print(
+            f"rebuild: {asked.decisions / rebuild_s:,.0f} decisions/s, {rebuild_s:.1f} s; CPU: {python_s:.1f} s here, "
+            f"{server_s:.1f} s in PostgreSQL",
+            flush=True,
+        )
         if asked.profile:
             pstats.Stats(profile).sort_stats("tottime").print_stats(25)
         began = time.monotonic()
@@ -105,11 +172,22 @@ def measure(stack: Stack, asked: argparse.Namespace) -> dict[str, object]:
         "live_per_s": None if asked.no_live else round(asked.decisions / live_s),
         "rebuilt_per_s": round(asked.decisions / rebuild_s),
         "rebuild_s": round(rebuild_s, 1),
+        "python_cpu_s": round(python_s, 1),
+        "postgres_cpu_s": round(server_s, 1),
         "compare_s": round(compare_s, 1),
         "equal": all(one.equal for one in compared),
         "rows": {one.table: one.second.rows for one in compared},
         "switch_held_ms": switched.held_ms,
     }
+
+
+def server_cpu_s(world: World) -> float:
+    """CPU time of the sessions and helpers of PostgreSQL that run now, seconds."""
+    [(pid,)] = world.query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'")
+    postmaster = psutil.Process(pid).parent()
+    assert postmaster is not None
+    times = [one.cpu_times() for one in postmaster.children()]
+    return float(sum(one.user + one.system for one in times))
 
 
 def set_to_end(world: World) -> None:

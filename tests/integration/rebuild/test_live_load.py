@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -101,7 +102,7 @@ def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
 
 def test_rebuilds_under_load_killed_at_every_boundary_show_nobody_anything_wrong(world: World) -> None:
     points = [point for point in POINTS if point.startswith("rebuild.")]
-    events = Household(70, users=12, media=8).decisions(12_000 * SCALE)
+    events = Household(70, users=12, media=8, now_ms=int((time.time() - 86_400) * 1000)).decisions(12_000 * SCALE)
     log = {(one.partition, one.offset): one.event for one in placed(events)}
     begin = len(events) // 2
     world.produce(events[:begin])

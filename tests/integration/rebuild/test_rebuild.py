@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import AbstractContextManager
 
 import pytest
@@ -10,11 +11,18 @@ from projections.rebuild import tables
 from projections.rebuild.entry import discard
 from projections.rebuild.running import Rebuild
 from projections.rebuild.starts import Beginning, FromOffset, Start
+from schemas.events import UserForgotten
+from schemas.placement import partition_of
 from streams.runtime.errors import ConfigurationError
 from tests.integration.projections.world import World, expect_rows, projection_of
 from tests.projections.decisions import Household, fold, placed
 
 pytestmark = [pytest.mark.services, pytest.mark.xdist_group("rebuild")]
+
+
+def household(seed: int) -> Household:
+    """Of the last days: explanations of long ago are not rebuilt."""
+    return Household(seed, now_ms=int((time.time() - 86_400) * 1000))
 
 
 def rebuild_of(world: World, schema: str = tables.NEXT) -> AbstractContextManager[Rebuild]:
@@ -31,7 +39,7 @@ def rebuilt(world: World, start: Start | None = None) -> None:
 
 
 def test_a_rebuilt_model_equals_the_live_one_and_takes_its_place(world: World) -> None:
-    events = Household(60).decisions(2_000)
+    events = household(60).decisions(2_000)
     world.produce(events[:1_500])
     world.project(1_500)
     before = world.digests()
@@ -52,7 +60,7 @@ def test_a_rebuilt_model_equals_the_live_one_and_takes_its_place(world: World) -
 
 
 def test_what_was_lost_or_changed_is_told_by_key_and_made_good(world: World) -> None:
-    events = Household(61).decisions(1_000)
+    events = household(61).decisions(1_000)
     world.produce(events)
     world.project(1_000)
     before = world.digests()
@@ -77,7 +85,7 @@ def test_what_was_lost_or_changed_is_told_by_key_and_made_good(world: World) -> 
 
 
 def test_a_rollback_brings_the_former_tables_back_up_to_date(world: World) -> None:
-    events = Household(62).decisions(900)
+    events = household(62).decisions(900)
     world.produce(events[:600])
     world.project(600)
     rebuilt(world)
@@ -96,7 +104,7 @@ def test_a_rollback_brings_the_former_tables_back_up_to_date(world: World) -> No
 
 @pytest.mark.parametrize("offset", [1, 90, 10_000])
 def test_a_rebuild_from_an_offset_takes_what_came_before_from_the_live_model(world: World, offset: int) -> None:
-    events = Household(63).decisions(1_200)
+    events = household(63).decisions(1_200)
     world.produce(events)
     world.project(1_200)
 
@@ -106,7 +114,7 @@ def test_a_rebuild_from_an_offset_takes_what_came_before_from_the_live_model(wor
 
 
 def test_a_rebuild_goes_on_with_its_own_schema_only(world: World) -> None:
-    world.produce(Household(64).decisions(50))
+    world.produce(household(64).decisions(50))
     world.project(50)
     with rebuild_of(world) as rebuild:
         assert not rebuild.open(Beginning())
@@ -115,6 +123,25 @@ def test_a_rebuild_goes_on_with_its_own_schema_only(world: World) -> None:
             pass
         with pytest.raises(ConfigurationError, match="another rebuild in schema"):
             rebuild.open(FromOffset(7))
+
+
+def test_the_bulk_fold_makes_the_rows_of_the_usual_one_whatever_its_batches(world: World) -> None:
+    events = household(65).decisions(3_000)
+    world.produce(events[:1_500])
+    gone = events[0].user_ref
+    forget = UserForgotten(event_id="f", correlation_id="c", source_id="playhead", received_at=1, user_ref=gone)
+    world.put(gone.encode(), world.contract.encode(forget), partition_of(gone.encode()))
+    world.produce(events[1_500:])
+    world.put(b"no", b"poison", 3)
+    world.project(3_002)
+
+    for records_max in (17, 20_000):
+        with Rebuild(projection_of(world.topic), world.settings, world.contract, records_max=records_max) as rebuild:
+            rebuild.open(Beginning())
+            rebuild.catch_up()
+            assert [one for one in rebuild.compare() if not one.equal] == []
+            assert (rebuild.records, rebuild.poison) == (3_002, 1)
+            rebuild.drop()
 
 
 SHAPES = """
