@@ -198,7 +198,7 @@ DEAD_LETTERS = Topic(
         "task projection",
         "work",
     ),
-    consumers=("operators",),
+    consumers=("dead letter projection", "operators"),
 )
 
 TOPICS: tuple[Topic, ...] = (

@@ -36,7 +36,8 @@ CHUNK: Final = 100
 _REVIVE: Final = b"""
 UPDATE core.tasks SET dead_at = NULL, attempts = 0, next_attempt_at = now()
 WHERE kind = %(kind)s AND dead_at IS NOT NULL
-  AND (key = %(key)s OR source_id = %(source_id)s AND wanted_version = %(version)s)"""
+  AND (key = %(key)s OR source_id = %(source_id)s
+       AND (payload ->> 'record' = %(key)s OR %(key)s::text IS NULL AND wanted_version = %(version)s))"""
 
 
 @dataclass(slots=True)

@@ -183,12 +183,16 @@ def resume(
     """Close the breaker that a flood of dead letters opened; exit code 1 when it was not open.
 
     First find out what sent the flood: its records become dead letters, and their neighbours are processed, when
-    the consumer is started again.
+    the consumer is started again. An agent keeps no breaker: it stops at the same batch each time, until it is started
+    once with 'playhead agents run --through-flood'.
     """
     from projections.flood import resume as close_breaker
     from streams.cli.admin import answering
     from streams.runtime.errors import EXIT_DIFFERENCES
 
+    if consumer.startswith("agent."):
+        name = consumer.removeprefix("agent.")
+        raise typer.BadParameter(f"an agent is let through by 'playhead agents run {name} --through-flood'")
     settings = _settings()
     with answering(settings):
         done = close_breaker(settings.postgres.conninfo("projector"), consumer)

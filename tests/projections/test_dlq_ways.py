@@ -116,7 +116,7 @@ def test_a_library_task_is_asked_for_again_in_the_log(kind: str, event: type) ->
 
 
 def test_a_task_no_command_asks_for_is_due_again_in_its_row() -> None:
-    original = letter(topic=PLAYBACK_DECIDED.name, key=b"the-task", value=None, consumer="work.forward")
+    original = letter(topic=PLAYBACK_DECIDED.name, key=b"the-task", value=None, consumer="work.forward.shelf")
     assert way(original) == Revive("forward", "the-task")
     assert way(original, gone=True) == Revive("forward", None)
 

@@ -60,18 +60,23 @@ def test_a_redrive_killed_at_a_boundary_and_said_again_appends_each_letter_once(
 
 
 def test_a_task_that_was_given_up_is_due_again_and_no_other(office: Office) -> None:
-    given_up = "INSERT INTO core.tasks (kind, key, source_id, log_epoch, wanted_version, correlation_id, requested_at,"
-    given_up += " attempts, dead_at) VALUES ('forward', '{key}', 'home', 1, {version}, 'c', now(), 8, now())"
-    for number, key in enumerate(("mine", "other")):
-        office.world.query(given_up.format(key=key, version=number))
+    for key, source, record in (("a", "home", "u:m"), ("b", "flat", "u:m"), ("c", "home", "u:n")):
+        office.world.query(
+            "INSERT INTO core.tasks (kind, key, source_id, log_epoch, wanted_version, correlation_id, requested_at,"
+            " attempts, dead_at, payload)"
+            " VALUES ('forward', %s, %s, 1, 9, 'c', now(), 8, now(), jsonb_build_object('record', %s::text))",
+            key,
+            source,
+            record,
+        )
     office.write(
-        [office.letter(9, consumer="work.forward", topic=PLAYBACK_DECIDED, key=b"mine", value=None, partition=4)]
+        [office.letter(9, consumer="work.forward.home", topic=PLAYBACK_DECIDED, key=b"u:m", value=None, partition=4)]
     )
     office.list_all()
     outcome = office.redrive()
     assert list(outcome.done.values()) == ["due again"]
     rows = office.world.query("SELECT key, dead_at IS NULL, attempts FROM core.tasks ORDER BY key")
-    assert rows == [("mine", True, 0), ("other", False, 8)]
+    assert rows == [("a", True, 0), ("b", False, 8), ("c", False, 8)]
 
 
 def test_who_lists_letters_for_the_first_time_begins_where_the_topic_does(office: Office) -> None:
