@@ -54,6 +54,16 @@ def revision(connection: psycopg.Connection[Any]) -> str:
     return str(row[0])
 
 
+def newest_revision() -> str:
+    """The revision this build wants."""
+    config = Config()
+    config.set_main_option("script_location", str(_HERE / "migrations").replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    newest = ScriptDirectory.from_config(config).get_current_head()
+    assert newest is not None
+    return newest
+
+
 def renew_views(connection: psycopg.Connection[Any], views: Iterable[str]) -> None:
     """Make these views of schema api again, and all grants: the tables they stood on were replaced."""
     names = [f"views/{view}.sql" for view in views]

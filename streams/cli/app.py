@@ -70,6 +70,7 @@ COMMANDS: dict[str, Lazy] = {
     "explain": Lazy("streams.cli.explain:explain", "What became of a report, and why."),
     "history": Lazy("streams.cli.history:history", "What a person played of one media, newest first."),
     "restore": Lazy("streams.cli.history:restore", "An earlier position again, or a finish that was none undone."),
+    "doctor": Lazy("streams.cli.doctor:doctor", "Is everything as it must be, and if not, what to do."),
     "topics": Lazy("streams.cli.topics:app", "Make Kafka's topics as the catalogue says, or check them."),
     "schemas": Lazy("streams.cli.schemas:app", "Register the event schemas, or check them."),
 }
