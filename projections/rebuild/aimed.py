@@ -39,30 +39,36 @@ def plain(name: str) -> str:
     return name
 
 
+def aimed(aim: Aim, statement: bytes) -> bytes:
+    """``statement`` with its names replaced. Raises ConfigurationError when it names another table of ours."""
+
+    def reach(found: re.Match[bytes]) -> bytes:
+        name = found[0].decode()
+        if name not in aim:
+            raise ConfigurationError(f"a statement names {name}, which a fold beside the live model must not touch")
+        return aim[name].encode()
+
+    return _NAMED.sub(reach, statement)
+
+
 def cursor_of(aim: Aim) -> type[psycopg.Cursor[Any]]:
     """A cursor class for ``psycopg.connect(cursor_factory=…)`` that aims all it is given."""
 
     @lru_cache(maxsize=256)
-    def aimed(statement: bytes) -> bytes:
-        def reach(found: re.Match[bytes]) -> bytes:
-            name = found[0].decode()
-            if name not in aim:
-                raise ConfigurationError(f"a statement names {name}, which a fold beside the live model must not touch")
-            return aim[name].encode()
-
-        return _NAMED.sub(reach, statement)
+    def reached(statement: bytes) -> bytes:
+        return aimed(aim, statement)
 
     class AimedCursor(psycopg.Cursor[Any]):
         def execute(self, query: Query, params: Params | None = None, **more: Any) -> Any:
-            return super().execute(aimed(self._text(query)), params, **more)
+            return super().execute(reached(self._text(query)), params, **more)
 
         @contextmanager
         def copy(self, statement: Query, params: Params | None = None, **more: Any) -> Iterator[psycopg.Copy]:
-            with super().copy(aimed(self._text(statement)), params, **more) as copy:
+            with super().copy(reached(self._text(statement)), params, **more) as copy:
                 yield copy
 
         def executemany(self, query: Query, params_seq: Iterable[Params], **more: Any) -> None:
-            super().executemany(aimed(self._text(query)), params_seq, **more)
+            super().executemany(reached(self._text(query)), params_seq, **more)
 
         def _text(self, query: Query) -> bytes:
             match query:

@@ -17,6 +17,7 @@ from projections.rebuild.reading import LogReader
 from streams.runtime.errors import ConfigurationError
 
 _OFFSET: Final = re.compile(r"\d{1,18}")
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,8 @@ def start_of(text: str) -> Start:
     if _OFFSET.fullmatch(text):
         return FromOffset(int(text)) if int(text) else Beginning()
     try:
+        if not _DAY.match(text):
+            raise ValueError("a row of digits would do, too")
         at = datetime.fromisoformat(text)
     except ValueError:
         raise ConfigurationError(f"{text!r} is neither an offset nor a time like 2026-11-29T20:15:00Z") from None
