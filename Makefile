@@ -7,8 +7,8 @@ UV := $(BIN)/uv
 INSTALL := $(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 SYNC := $(UV) pip sync --quiet --python $(BIN)/python --require-hashes locks/build.txt
 # Codecs are compiled where a compiler is; else one line says that the slower one is used. With CI set that is an error.
-CODECS := $(BIN)/python -m schemas.codec.build schemas.codec.events streams.agents.state.plan streams.agents.aliases.plan streams.agents.library_state.plan
-CODEC_SOURCES := $(wildcard schemas/*.py schemas/avro/* schemas/codec/*.py* streams/domain/state.py $(addprefix streams/agents/state/*.,py avsc) $(addprefix streams/agents/aliases/*.,py avsc) streams/domain/library/rows.py $(addprefix streams/agents/library_state/*.,py avsc))
+CODECS := $(BIN)/python -m schemas.codec.build schemas.codec.events streams.agents.state.plan streams.agents.aliases.plan streams.agents.forgotten.plan streams.agents.library_state.plan
+CODEC_SOURCES := $(wildcard schemas/*.py schemas/avro/* schemas/codec/*.py* streams/domain/state.py $(addprefix streams/agents/state/*.,py avsc) $(addprefix streams/agents/aliases/*.,py avsc) $(addprefix streams/agents/forgotten/*.,py avsc) streams/domain/library/rows.py $(addprefix streams/agents/library_state/*.,py avsc))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, ClassVar, Generic, TypeVar
 
 import psycopg
@@ -53,6 +54,25 @@ class Folded:
     stale: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A statement of a bulk fold; with ``data`` it is a COPY of that."""
+
+    statement: str
+    data: bytes | None = None
+
+
+class Bulk(ABC, Generic[E]):
+    """A fold for a rebuild from the first record of a log: into empty tables, each record once, in order.
+
+    ``steps`` is asked for batches in order, while those of the batch before may still be on their way to PostgreSQL.
+    """
+
+    @abstractmethod
+    def steps(self, batch: Sequence[Record[E]]) -> Sequence[Step] | None:
+        """What ``Projection.fold`` would write, but for rows that have expired. None: fold this batch that way."""
+
+
 class Projection(ABC, Generic[E]):
     """Folds records of one topic into rows. Stateless between batches: PostgreSQL holds everything.
 
@@ -62,6 +82,17 @@ class Projection(ABC, Generic[E]):
     name: ClassVar[str]
     topic: ClassVar[Topic]
     version: ClassVar[int]
+    batch_records_max: ClassVar[int | None] = None
+    """Records in one batch at most, where as many as the setting allows would be too much."""
+    tables: ClassVar[tuple[str, ...]] = ()
+    """Its read models, tables of schema model: what a rebuild makes anew. None: there is nothing to rebuild."""
+    elsewhere: ClassVar[tuple[str, ...]] = ()
+    """Tables of schema core that it writes too. A rebuild writes copies of them, which are thrown away."""
+    newest_wins: ClassVar[frozenset[str]] = frozenset()
+    """Of ``tables`` those whose row is of the newest record of its key; rows of the others never change."""
+    from_anywhere: ClassVar[bool] = True
+    """Whether rows over which later records are folded again come out the same. Where rows count differences between
+    records they do not: such a model is rebuilt from the first record only."""
 
     @abstractmethod
     def accept(self, key: bytes, event: Event, partition: int) -> E:
@@ -75,6 +106,15 @@ class Projection(ABC, Generic[E]):
     def prepare(self, connection: Connection) -> None:
         """Called once for each new connection, outside a transaction."""
 
+    def bulk(self, tx: Connection, since: date) -> Bulk[E] | None:
+        """The quicker fold for a rebuild from the first record, when there is one. ``tx`` reads what was folded so far;
+        rows that expire count from the day ``since`` on."""
+        del tx, since
+        return None
+
+    def switched(self, tx: Connection) -> None:
+        """Called in the transaction that makes rebuilt tables the live ones, after they are."""
+
     @abstractmethod
     def fold(self, batch: Sequence[Record[E]], tx: Connection) -> Folded:
         """Write what ``batch`` means in the open transaction ``tx``, once in each; never commit.
@@ -83,3 +123,8 @@ class Projection(ABC, Generic[E]):
         (a replay, another owner's batch): those must change nothing, which version guards and rows unique by
         position see to. No clock decides what a row says.
         """
+
+    def fold_late(self, record: Record[E], tx: Connection) -> Folded:
+        """As ``fold``, of one record that could not be applied when it was its turn: later ones were folded already.
+        Afterwards the rows are those it would have led to then."""
+        return self.fold([record], tx)

@@ -10,6 +10,8 @@ from types import FrameType
 from typing import Any
 
 from projections.base import Projection
+from projections.models.dead_letters import DeadLetterProjection
+from projections.models.forwarding import ForwardingProjection
 from projections.models.library import LibraryProjection
 from projections.models.playback import PlaybackProjection
 from projections.models.tasks import TaskProjection
@@ -24,6 +26,8 @@ PROJECTIONS: dict[str, type[Projection[Any]]] = {
     PlaybackProjection.name: PlaybackProjection,
     LibraryProjection.name: LibraryProjection,
     TaskProjection.name: TaskProjection,
+    ForwardingProjection.name: ForwardingProjection,
+    DeadLetterProjection.name: DeadLetterProjection,
 }
 
 _log = logs.get(__name__)

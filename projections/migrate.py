@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,31 @@ def migrate(conninfo: Mapping[str, Any] | str) -> Migrated:
             connection.exec_driver_sql(f"CREATE SCHEMA {CORE}")
         revision = _upgrade(connection)
         return Migrated(revision, _replace(_driver(connection)))
+
+
+def revision(connection: psycopg.Connection[Any]) -> str:
+    """The revision the tables are at."""
+    table = sql.Identifier(CORE, "alembic_version")
+    row = connection.execute(sql.SQL("SELECT version_num FROM {}").format(table)).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def newest_revision() -> str:
+    """The revision this build wants."""
+    config = Config()
+    config.set_main_option("script_location", str(_HERE / "migrations").replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    newest = ScriptDirectory.from_config(config).get_current_head()
+    assert newest is not None
+    return newest
+
+
+def renew_views(connection: psycopg.Connection[Any], views: Iterable[str]) -> None:
+    """Make these views of schema api again, and all grants: the tables they stood on were replaced."""
+    names = [f"views/{view}.sql" for view in views]
+    connection.execute("DELETE FROM model.applied_sql WHERE name = ANY(%s)", ([*names, "grants.sql"],))
+    _replace(connection)
 
 
 def _connect(conninfo: Mapping[str, Any] | str) -> psycopg.Connection[Any]:

@@ -23,12 +23,14 @@ from confluent_kafka import Message
 
 from projections import flood, outbox
 from projections.base import E, Folded, Projection, Record
+from projections.batches import sort_out
 from projections.database import Writer
 from projections.decoding import Decoded, Decoder, Poison, place
 from projections.flood import FloodGuard
 from projections.log_guard import LogGuard
 from projections.offsets import Fenced, Offsets, Position
 from projections.source import LogAnomaly, LogTruncated, Source, newest_of_each
+from schemas.topics import FOREVER_MS
 from streams.runtime import logs, metrics
 from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.contract import Contract
@@ -73,7 +75,8 @@ class Runner(Generic[E]):
         self._failpoint = failpoint
         self._clock = clock or SystemClock()
         self._group = group or self._name
-        self._records_max = settings.playback.batch_records_max
+        asked = settings.playback.batch_records_max
+        self._records_max = min(asked, projection.batch_records_max or asked)
         self._writer = Writer(settings.postgres.conninfo("projector"), projection.prepare)
         self._offsets = Offsets(projection.name, projection.topic.name)
         self._guard = LogGuard(settings.kafka, projection.topic, projection.name, self._clock)
@@ -151,7 +154,9 @@ class Runner(Generic[E]):
             positions = self._offsets.read(tx, partitions)
             for partition, position in positions.items():
                 if position.topic_id is None:
-                    begin = extents[partition].first if position.adopting else 0
+                    # What expires by itself was not lost: who comes later begins with what there is.
+                    expires = self._projection.topic.retention_ms != FOREVER_MS
+                    begin = extents[partition].first if position.adopting or expires else 0
                     positions[partition] = self._offsets.bind(tx, position, topic_id, begin)
         self._resumed_through = breaker.through if breaker else {}
         self._positions = positions
@@ -167,7 +172,7 @@ class Runner(Generic[E]):
         decoded = self._decoder.decode(messages, self._positions)
         outcomes = self._hold_flood(messages, decoded)
         self._bury(decoded.poison)
-        records, moves = self._sort_out(messages, decoded)
+        records, moves = sort_out(self._projection, self._positions, messages, decoded)
         with self._writer.transaction() as tx:
             self._failpoint("projection.tx_open")
             self._offsets.hold(tx, [seen for seen, _ in moves])
@@ -184,32 +189,6 @@ class Runner(Generic[E]):
         self._flood.keep(outcomes)
         source.report({new.partition: new.next_offset for _, new in moves})
         self._account(decoded, records, folded, time.monotonic() - started)
-
-    def _sort_out(
-        self, messages: Sequence[Message], decoded: Decoded[E]
-    ) -> tuple[list[Record[E]], list[tuple[Position, Position]]]:
-        """The records nobody has applied yet, and for each partition where it stands before and after.
-
-        A record whose cause was applied before is a repeat: a transaction that Kafka lost track of can leave a
-        batch in the log twice (the engine's outputs carry their cause for this).
-        """
-        fresh: list[Record[E]] = []
-        last: dict[int, Position] = {}
-        for record in decoded.records:
-            position = last.get(record.partition) or self._positions[record.partition]
-            cause = self._projection.cause(record.event)
-            if cause is not None and position.applied(cause):
-                metrics.REPEATS_DROPPED.labels(self._projection.name).inc()
-                continue
-            if cause is not None:
-                last[record.partition] = position.after(position.next_offset, None, [cause])
-            fresh.append(record)
-        moves = []
-        for partition, message in sorted(newest_of_each(messages).items()):
-            seen = self._positions[partition]
-            new = last.get(partition, seen).after(place(message)[1] + 1, message.leader_epoch(), [])
-            moves.append((seen, new))
-        return fresh, moves
 
     def _hold_flood(self, messages: Sequence[Message], decoded: Decoded[E]) -> list[bool]:
         """Which messages count as dead letters: those of a flood an operator has resumed do not.

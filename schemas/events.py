@@ -106,6 +106,20 @@ class PlaybackDecided:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UserForgotten:
+    """A person is to be forgotten (``cause`` None: it is asked for), or the agent has done its part (``cause``: the
+    record that asked). Keyed and placed by ``user_ref`` alone."""
+
+    event_id: str
+    correlation_id: str
+    source_id: str
+    occurred_at: int | None = None
+    received_at: int
+    user_ref: str
+    cause: SourcePosition | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CacheInvalidated:
     """What is stale, with the version a fresh copy has at least: (model_epoch, log_epoch, version)."""
 
@@ -149,6 +163,7 @@ class DeadLetter:
 Event = (
     PlaybackReported
     | PlaybackDecided
+    | UserForgotten
     | CacheInvalidated
     | DeadLetter
     | library.Command
@@ -168,4 +183,5 @@ __all__ = [
     "PlaybackDecided",
     "PlaybackReported",
     "SourcePosition",
+    "UserForgotten",
 ]

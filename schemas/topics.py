@@ -72,20 +72,20 @@ class Topic:
 
 PLAYBACK_REPORTED = Topic(
     name="playback.reported",
-    holds=("PlaybackReported",),
-    key="user_ref:media_id",
+    holds=("PlaybackReported", "UserForgotten"),
+    key="user_ref:media_id; user_ref of UserForgotten",
     placement=Placement.USER,
     cleanup=Cleanup.DELETE,
     retention_ms=FOREVER_MS,
     bytes_max=SOURCE_RECORD_BYTES_MAX,
     personal_data=False,
-    producers=("ingest",),
+    producers=("ingest", "forget"),
     consumers=("playback agent",),
 )
 PLAYBACK_DECIDED = Topic(
     name="playback.decided",
-    holds=("PlaybackDecided",),
-    key="user_ref:media_id",
+    holds=("PlaybackDecided", "UserForgotten"),
+    key="user_ref:media_id; user_ref of UserForgotten",
     placement=Placement.USER,
     cleanup=Cleanup.DELETE,
     retention_ms=FOREVER_MS,
@@ -178,8 +178,8 @@ IDENTITY_USERS = Topic(
     retention_ms=FOREVER_MS,
     bytes_max=SOURCE_RECORD_BYTES_MAX,
     personal_data=False,
-    producers=("ingest",),
-    consumers=("ingest",),
+    producers=("ingest", "forget"),
+    consumers=("ingest", "forget"),
 )
 DEAD_LETTERS = Topic(
     name="dead.letters",
@@ -198,7 +198,7 @@ DEAD_LETTERS = Topic(
         "task projection",
         "work",
     ),
-    consumers=("operators",),
+    consumers=("dead letter projection", "operators"),
 )
 
 TOPICS: tuple[Topic, ...] = (

@@ -55,6 +55,10 @@ class Names:
         computed = media_id(source, media)
         return [media, computed] if _OURS.fullmatch(media) else [computed]
 
+    async def knows(self, source: str, ref: str) -> bool:
+        """Whether this is one of the source's people."""
+        return any(one.user_ref == ref for one in (await self._people.find(source, [ref])).values())
+
     async def upstream(self, media: Sequence[str], source: str | None) -> Mapping[str, str]:
         """media_id → what the source calls it, of those it has named; nothing without a source."""
         return await self._aliases.upstream(source, media) if source is not None and media else {}

@@ -25,7 +25,7 @@ LEFT JOIN api.user_versions v ON v.user_ref = %(user)s
 LEFT JOIN LATERAL api.progress_of(%(user)s, api.media_after(%(user)s, %(after)s, %(limit)s)) AS page ON true
 ORDER BY page.media_id"""
 
-_CONTINUE_PAGE = """
+CONTINUE_PAGE = """
 SELECT v.model_epoch AS list_model_epoch, v.log_epoch AS list_log_epoch, v.partition AS list_partition,
        v.version AS list_version, page.*
 FROM (SELECT 1) AS one
@@ -74,6 +74,11 @@ LIMIT %(limit)s"""
 
 _DECIDED = "SELECT 1 FROM api.events WHERE event_id = %(event)s AND user_ref = %(user)s LIMIT 1"
 
+# One person's history, by its index; event ids have none there, for every report would pay for it.
+_IN_HISTORY = """
+SELECT 1 FROM api.history
+WHERE user_ref = %(user)s AND event_id = %(event)s AND (%(source)s::text IS NULL OR source_id = %(source)s) LIMIT 1"""
+
 EVENT_DAYS = 30
 CANDIDATES_MAX = 10
 CONNECTIONS_MAX = 8
@@ -113,8 +118,9 @@ class ReadModels:
         """For readiness."""
         await self._database.probe()
 
-    async def progress(self, user: str, media: Sequence[str]) -> tuple[Row, Version] | None:
-        """One person's playback of the first of ``media`` there is anything about."""
+    async def progress(self, user: str, media: Sequence[str], *, fresh: bool = False) -> tuple[Row, Version] | None:
+        """One person's playback of the first of ``media`` there is anything about. ``fresh``: read now, not before."""
+        del fresh  # it always is
         rows = await self._ask(_PROGRESS, user=user, media=list(media))
         if not rows:
             return None
@@ -123,12 +129,13 @@ class ReadModels:
 
     async def progress_page(self, user: str, after: str | None, limit: int) -> Page:
         """A person's playback by media_id, after ``after``."""
-        return _page(await self._ask(_PROGRESS_PAGE, user=user, after=after, limit=limit))
+        return page_of(await self._ask(_PROGRESS_PAGE, user=user, after=after, limit=limit))
 
-    async def continue_page(self, user: str, after: tuple[int, str] | None, limit: int) -> Page:
+    async def continue_page(self, user: str, after: tuple[int, str] | None, limit: int, *, fresh: bool = False) -> Page:
         """What can be gone on with, newest first, after the entry with this (event_time, media_id)."""
+        del fresh
         time, media = after or (None, None)
-        return _page(await self._ask(_CONTINUE_PAGE, user=user, time=time, after=media, limit=limit))
+        return page_of(await self._ask(CONTINUE_PAGE, user=user, time=time, after=media, limit=limit))
 
     async def history_page(
         self, user: str, media: Sequence[str], before: tuple[int, int] | None, limit: int
@@ -139,7 +146,7 @@ class ReadModels:
         rows = await self._ask(_HISTORY_PAGE, user=user, media=list(media), epoch=epoch, version=version, limit=limit)
         if not rows:
             return None
-        page = _page(rows)
+        page = page_of(rows)
         return History(page.rows, page.version, rows[0]["list_media_id"], rows[0]["list_joined"])
 
     async def events(
@@ -156,6 +163,10 @@ class ReadModels:
             limit=CANDIDATES_MAX,
         )
 
+    async def in_history(self, event_id: str, *, source: str | None, user: str) -> bool:
+        """Whether the history of this person has the report, which it does for longer than ``events``."""
+        return bool(await self._ask(_IN_HISTORY, event=event_id, source=source, user=user))
+
     async def decided(self, event_id: str, user: str) -> bool:
         """Whether the read model has the decision of a report of this person."""
         return bool(await self._ask(_DECIDED, event=event_id, user=user))
@@ -169,7 +180,7 @@ class ReadModels:
         return await self._database.run(work)
 
 
-def _page(rows: Sequence[Row]) -> Page:
+def page_of(rows: Sequence[Row]) -> Page:
     first = rows[0]
     version = (
         None

@@ -103,7 +103,7 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
         ref = await names.user(caller, user, named)
         ids = await names.media(media, named)
         await _wait_for(read, after, ref)
-        found = await read.progress(ref, ids)
+        found = await read.progress(ref, ids, fresh=after is not None)
         if found is None:
             raise not_found()
         row, version = found
@@ -124,7 +124,9 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
         named = names.source(caller, source)
         ref = await names.user(caller, user, named)
         await _wait_for(read, after, ref)
-        page = await read.continue_page(ref, (begin[0], begin[1]) if begin else None, limit + 1)
+        page = await read.continue_page(
+            ref, (begin[0], begin[1]) if begin else None, limit + 1, fresh=after is not None
+        )
         upstream = await names.upstream([row["media_id"] for row in page.rows], named)
         items = [ContinueOut(**ContinueOut.fields_of(row, upstream)) for row in page.rows[:limit]]
         more = len(page.rows) > limit
@@ -171,7 +173,10 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
         response_model=EventOut,
         responses={
             409: {"description": "Several reports have this id: say which with ?source=, ?user=, ?media=."},
-            410: {"description": "Older than 30 days: the explanation is gone, the decision is still in the log."},
+            410: {
+                "description": "Older than 30 days: the explanation is gone, the decision is still in the log. Known "
+                "when ?user= or the token says whose it is, else 404."
+            },
         },
     )
     async def event(
@@ -185,6 +190,8 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
         ref = caller.user_ref if user is None else await names.user(caller, user, named)
         ids = None if media is None else await names.media(media, named)
         rows = await read.events(event_id, source=named, user=ref, media=ids)
+        if not rows and ref is not None and await read.in_history(event_id, source=named, user=ref):
+            raise _expired()
         if not rows:
             raise not_found()
         if len(rows) > 1:
@@ -193,12 +200,14 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
                 409, "ambiguous", "Several reports have this id: say which with ?source=, ?user=, ?media=.", which=which
             )
         if rows[0]["expired"]:
-            raise Problem(
-                410, "expired", "Older than 30 days: the explanation is gone, the decision is still in the log."
-            )
+            raise _expired()
         return _json(EventOut.of(rows[0]), {"Cache-Control": "private, no-cache"})
 
     return router
+
+
+def _expired() -> Problem:
+    return Problem(410, "expired", "Older than 30 days: the explanation is gone, the decision is still in the log.")
 
 
 async def _wait_for(read: ReadModels, event_id: str | None, user: str) -> None:

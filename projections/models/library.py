@@ -30,6 +30,18 @@ class LibraryProjection(Projection[Change]):
     name = "library"
     topic = LIBRARY_CHANGED
     version = 1
+    tables = (
+        "media_items",
+        "media_locators",
+        "media_merges",
+        "upstream_aliases",
+        "scan_sessions",
+        "source_state",
+        "collections",
+        "collection_items",
+    )
+    elsewhere = ("media_aliases",)
+    from_anywhere = False
 
     def accept(self, key: bytes, event: Event, partition: int) -> Change:
         if not isinstance(event, Change):
@@ -45,6 +57,10 @@ class LibraryProjection(Projection[Change]):
 
     def prepare(self, connection: Connection) -> None:
         connection.execute(sql.CREATE_STAGES.encode())
+
+    def switched(self, tx: Connection) -> None:
+        # What the door looks up follows; names it made up itself and the library never spoke of stay.
+        tx.execute(sql.RENEW_DOORS_ALIASES.encode())
 
     def fold(self, batch: Sequence[Record[Change]], tx: Connection) -> Folded:
         fold = LibraryFold(_known(batch, tx))

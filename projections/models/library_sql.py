@@ -164,6 +164,16 @@ WITH said AS (
     RETURNING row.source_id)
 INSERT INTO core.alias_versions AS row (source_id, version) SELECT DISTINCT source_id, 1 FROM said ORDER BY 1
 ON CONFLICT (source_id) DO UPDATE SET version = row.version + 1"""
+# The same of all there are, after the read models were replaced.
+RENEW_DOORS_ALIASES: Final = """
+WITH said AS (
+    INSERT INTO core.media_aliases AS row (source_id, upstream_media, media_id)
+    SELECT source_id, upstream_id, media_id FROM model.upstream_aliases ORDER BY 1, 2
+    ON CONFLICT (source_id, upstream_media) DO UPDATE SET media_id = excluded.media_id
+    WHERE row.media_id <> excluded.media_id
+    RETURNING row.source_id)
+INSERT INTO core.alias_versions AS row (source_id, version) SELECT DISTINCT source_id, 1 FROM said ORDER BY 1
+ON CONFLICT (source_id) DO UPDATE SET version = row.version + 1"""
 UPSERT_MERGES: Final = f"""
 INSERT INTO model.media_merges AS row (media_id, survivor, partition, log_epoch, version)
 SELECT * FROM unnest(%s::text[], %s::text[], %s::integer[], %s::bigint[], %s::bigint[]) ORDER BY 1

@@ -48,7 +48,12 @@ def minute_key(event: PlaybackDecided) -> bytes | None:
     """Equal for progress of one run in one minute of event time with nothing new; None for turns."""
     if is_turn(event):
         return None
-    parts = (
+    return _hash(*minute_of(event))
+
+
+def minute_of(event: PlaybackDecided) -> tuple[object, ...]:
+    """The run, what was decided of it, and the minute: what ``minute_key`` is the hash of."""
+    return (
         event.user_ref,
         event.media_id,
         event.source_id,
@@ -59,7 +64,6 @@ def minute_key(event: PlaybackDecided) -> bytes | None:
         event.phase,
         event.report_event_time // _MINUTE_MS,
     )
-    return _hash(*parts)
 
 
 def event_key(event: PlaybackDecided) -> bytes:

@@ -92,6 +92,13 @@ SELECT logged_day, {_POSITION}, event_key, event_id, source_id, user_ref, media_
 FROM pg_temp.playback_stage ORDER BY partition, version
 ON CONFLICT DO NOTHING"""
 
+# For a rebuild: days that have expired are left out; and listening time straight into its table.
+INSERT_PROCESSED_SINCE = INSERT_PROCESSED.replace(
+    "FROM pg_temp.playback_stage", "FROM pg_temp.playback_stage WHERE logged_at >= {since_ms}"
+)
+COPY_LISTENING = f"""
+COPY model.listening_time ({_POSITION}, user_ref, media_id, source_id, event_time, added_ms, {_VERSION}) FROM STDIN"""
+
 INSERT_HISTORY = f"""
 INSERT INTO model.progress_history (
     {_POSITION}, user_ref, media_id, event_id, source_id, kind, origin, verdict, reason, notes, session_id, device_id,
@@ -158,3 +165,31 @@ SELECT user_ref, media_id FROM applied"""
 SURVIVORS = """
 SELECT DISTINCT s.media_id, m.survivor FROM pg_temp.playback_stage s JOIN model.media_merges m USING (media_id)
 WHERE s.newest"""
+# A record whose turn was missed: it is the first of its minute, and moved the row unless what the row names is newer.
+DELETE_LATER_OF_MINUTE = "DELETE FROM model.progress_history WHERE minute_key = %s AND (log_epoch, version) > (%s, %s)"
+NAME_LATE_MOVER = """
+UPDATE model.playback_progress AS row
+SET source_event_id = %(event_id)s, source_event_time = %(event_time)s, source_device_id = %(device_id)s
+WHERE user_ref = %(user)s AND media_id = %(media)s AND (log_epoch, version) > (%(log_epoch)s, %(version)s)
+  AND (source_event_id IS NULL OR EXISTS (
+      SELECT FROM model.processed_events e
+      WHERE e.event_id = row.source_event_id AND e.user_ref = row.user_ref AND e.media_id = row.media_id
+        AND e.verdict <> 'duplicate' AND (e.log_epoch, e.version) < (%(log_epoch)s, %(version)s)
+  ))"""
+
+# Forgetting: a person's rows go, and that there was such a person stays.
+SELECT_ALL_FORGOTTEN = "SELECT user_ref FROM model.forgotten_users"
+SELECT_FORGOTTEN = "SELECT user_ref FROM model.forgotten_users WHERE user_ref = ANY(%s)"
+INSERT_FORGOTTEN = f"""
+INSERT INTO model.forgotten_users (user_ref, {_VERSION}) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"""
+# Each returns the media it was about: their keys are stale.
+DELETE_PERSON = (
+    "WITH gone AS (DELETE FROM model.playback_progress WHERE user_ref = %s RETURNING joined || media_id AS media)"
+    " SELECT unnest(media) FROM gone",
+    *(
+        f"WITH gone AS (DELETE FROM model.{table} WHERE user_ref = %s RETURNING media_id)"
+        " SELECT DISTINCT media_id FROM gone"
+        for table in ("progress_history", "plays", "listening_time", "processed_events")
+    ),
+    "WITH gone AS (DELETE FROM model.user_versions WHERE user_ref = %s) SELECT NULL::text WHERE false",
+)

@@ -31,6 +31,7 @@ GRANT SELECT, DELETE ON model.outbox TO playhead_relay;
 GRANT USAGE ON SCHEMA api TO playhead_reader;
 GRANT SELECT ON ALL TABLES IN SCHEMA api TO playhead_reader;
 GRANT EXECUTE ON FUNCTION api.progress_of(text, text[]), api.media_after(text, text, bigint) TO playhead_reader;
+GRANT EXECUTE ON FUNCTION api.seen_items(text[]) TO playhead_reader;
 
 -- tasks: the projector says what is wanted, the worker what becomes of it, under leases that only it can take
 GRANT USAGE ON SCHEMA core TO playhead_projector;
@@ -63,3 +64,31 @@ GRANT SELECT ON core.alias_versions TO playhead_door;
 -- the worker compares with what is known of files
 GRANT USAGE ON SCHEMA api TO playhead_worker;
 GRANT SELECT ON api.known_files TO playhead_worker;
+
+-- dead letters: the projector keeps the list, and redrives; operators' words are only added to
+GRANT SELECT, INSERT, UPDATE, DELETE ON model.dead_letters, model.dead_letter_origins TO playhead_projector;
+GRANT SELECT, INSERT, UPDATE ON core.dead_letter_marks TO playhead_projector;
+GRANT SELECT, INSERT ON core.dlq_audit TO playhead_projector;
+GRANT USAGE ON SCHEMA api TO playhead_projector;
+GRANT SELECT ON api.dead_letters TO playhead_projector;
+
+-- forgetting: the projector drops what the log says of these; the door refuses their older reports and lists who they are
+GRANT SELECT, INSERT ON model.forgotten_users TO playhead_projector;
+GRANT SELECT, INSERT, UPDATE ON core.forgotten_people, core.forgotten_accounts TO playhead_door;
+GRANT SELECT ON api.forgotten_users TO playhead_door;
+-- and sees, for 'playhead doctor', how old the newest backup is
+GRANT SELECT ON core.backups TO playhead_door;
+
+-- forwarding: the projector says how playback should stand on servers, and looks up whose accounts are where and which
+-- media are linked; the worker reads it, says what it is about to write, and what became of it
+GRANT SELECT (source_id, user_ref) ON core.users TO playhead_projector;
+GRANT SELECT (source_id, kind) ON core.sources TO playhead_projector;
+GRANT SELECT (source_id, forward_since) ON core.source_upstreams TO playhead_projector;
+GRANT SELECT, INSERT, UPDATE, DELETE ON core.forward_wanted, core.forward_plays TO playhead_projector;
+GRANT DELETE ON core.tasks TO playhead_projector;
+GRANT SELECT ON core.forward_wanted, core.forward_plays, core.forward_sent TO playhead_worker;
+GRANT UPDATE (done_version, sent, refusals, outcome, done_at) ON core.forward_wanted TO playhead_worker;
+GRANT UPDATE (tried), DELETE ON core.forward_plays TO playhead_worker;
+GRANT INSERT, DELETE ON core.forward_sent TO playhead_worker;
+GRANT SELECT (source_id, upstream_user, user_ref) ON core.users TO playhead_worker;
+GRANT SELECT ON api.media TO playhead_worker;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,6 +17,9 @@ from streams.runtime.contract import Contract
 from streams.runtime.errors import ConfigurationError, Permanent
 from streams.runtime.settings import Settings
 
+THROUGH_FLOOD = 1_000_000
+"""Dead letters that pass when an operator lets a flood through; then it stops again."""
+
 #: Every agent there is, by name. One more is one more line.
 AGENTS: dict[str, Agent] = {agent.name: agent for agent in (playback.AGENT, library.AGENT)}
 
@@ -28,24 +32,28 @@ def chosen(names: Iterable[str]) -> list[Agent]:
     return [AGENTS[name] for name in wanted]
 
 
-def build(settings: Settings, agent: Agent = playback.AGENT, worker: str = "1") -> App:
+def build(settings: Settings, agent: Agent = playback.AGENT, worker: str = "1", *, through_flood: bool = False) -> App:
     """An agent as an app, ready to run. Asks the registry, connects to nothing else.
 
-    ``worker`` names the local state, so that two workers on one machine do not share a folder. Raises
-    ConfigurationError when the registry contradicts known ids.
+    ``worker`` names the local state, so that two workers on one machine do not share a folder. ``through_flood``: an
+    operator has looked, and however many dead letters there are, they are written. Raises ConfigurationError when the
+    registry contradicts known ids.
     """
     contract = Contract.of(settings)
-    app = App(config(settings, agent, worker, contract))
+    made = config(settings, agent, worker, contract)
+    if through_flood:
+        made = replace(made, flood_run=THROUGH_FLOOD, flood_share=1.0, flood_window=THROUGH_FLOOD)
+    app = App(made)
     agent.declare(app, settings, contract)
     return app
 
 
-def run(settings: Settings, names: Iterable[str] = (), worker: str = "1") -> NoReturn:
+def run(settings: Settings, names: Iterable[str] = (), worker: str = "1", *, through_flood: bool = False) -> NoReturn:
     """Work until SIGTERM, SIGINT or an error, then leave the process with the engine's exit code.
 
     Several agents share the process and its event loop; each keeps its own group, transactions and state.
     """
-    run_together([build(settings, agent, worker) for agent in chosen(names)])
+    run_together([build(settings, agent, worker, through_flood=through_flood) for agent in chosen(names)])
 
 
 def create_changelogs(settings: Settings) -> list[str]:

@@ -6,24 +6,37 @@ person's, a key that contradicts its payload, and what the rules reject.
 
 Media that turn out to be one are told by media.merged; a report under one that ended is decided, and its decision
 sent, under the one that stays (merges.py). A merge itself makes no decision: nothing was played.
+
+A person who is forgotten leaves no row, and what is still said of them is nothing (forgetting.py).
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from confluent_kafka import Message
 from prometheus_client import Counter
 
-from schemas.events import Conflict, Event, Pending, PlaybackDecided, PlaybackReported, SourcePosition
+from schemas.events import (
+    Conflict,
+    Event,
+    Pending,
+    PlaybackDecided,
+    PlaybackReported,
+    SourcePosition,
+    UserForgotten,
+)
 from schemas.library import MediaMerged
 from schemas.placement import partition_of, playback_key, playback_partition
 from schemas.topics import MEDIA_MERGED, PLAYBACK_DECIDED, PLAYBACK_REPORTED
 from streams.agents import aliases as alias_rows
+from streams.agents import forgotten as forgotten_rows
 from streams.agents import state as rows
 from streams.agents.agent import Agent, AgentTable
+from streams.agents.forgetting import Scanned, forget, is_forgotten
 from streams.agents.merges import Rows, keep, touch
 from streams.domain.playback import Decision, decide
 from streams.domain.policy import POLICIES, Policy
@@ -34,11 +47,12 @@ from streams.engine import App, Batch, Refused
 from streams.runtime import logs, metrics
 from streams.runtime.contract import Contract
 from streams.runtime.errors import ConfigurationError, Permanent, Unavailable
-from streams.runtime.misplaced import hold_in_place
+from streams.runtime.misplaced import hold_in_place, hold_person_in_place
 from streams.runtime.settings import Settings
 
 TABLE = "progress"
 ALIASES = "aliases"
+FORGOTTEN = "forgotten"
 OUTPUTS = (PLAYBACK_DECIDED.name,)
 REGISTRY_WAIT_S = 2.0
 
@@ -50,12 +64,13 @@ def declare(app: App, settings: Settings, contract: Contract) -> None:
     policy = POLICIES[settings.playback.policy]
     progress = app.Table(TABLE, help="state of one person and one media, by user_ref:media_id")
     aliases = app.Table(ALIASES, prefetch=media_of, help="what became of a media, by media_id")
+    forgotten = app.Table(FORGOTTEN, prefetch=user_of, help="who was forgotten, by user_ref")
 
     @app.agent(app.source(PLAYBACK_REPORTED.name), outputs=OUTPUTS)
     async def playback(stream: Any) -> None:
         async for batch in stream:
             for record in batch.records:
-                while not process(batch, record, progress, aliases, contract, policy):
+                while not process(batch, record, progress, aliases, forgotten, contract, policy):
                     # Only an absent registry can tell what this record is. Waiting is no hang.
                     batch.keep_alive()
                     await asyncio.sleep(REGISTRY_WAIT_S)
@@ -69,8 +84,16 @@ def declare(app: App, settings: Settings, contract: Contract) -> None:
                     await asyncio.sleep(REGISTRY_WAIT_S)
 
 
-def process(batch: Batch, record: Message, progress: Rows, aliases: Rows, contract: Contract, policy: Policy) -> bool:
-    """Decide one report inside the batch's transaction. False when it must be tried again later.
+def process(
+    batch: Batch,
+    record: Message,
+    progress: Scanned,
+    aliases: Rows,
+    forgotten: Rows,
+    contract: Contract,
+    policy: Policy,
+) -> bool:
+    """Decide one report, or forget one person, inside the batch's transaction. False: it must be tried again later.
 
     Raises Refused when this build is too old for the record or the row; anything else unexpected passes
     through and ends the worker.
@@ -78,8 +101,15 @@ def process(batch: Batch, record: Message, progress: Rows, aliases: Rows, contra
     report: PlaybackReported | None = None
     try:
         with batch.guard(record):
-            report = reported(record, contract)
+            event = reported(record, contract)
+            if isinstance(event, UserForgotten):
+                _forget(batch, record, event, progress, forgotten, contract)
+                return True
+            report = event
             touched = touch(aliases, progress, report.user_ref, report.media_id)
+            if touched.state is None and is_forgotten(forgotten, report.user_ref):
+                metrics.FORGOTTEN_REFUSED.labels("agent").inc()
+                return True
             logged_at = record.timestamp()[1]
             decision = decide(touched.state, as_report(report, logged_at, touched.media), policy)
             if decision.verdict is Verdict.REJECTED or decision.state is None:
@@ -124,6 +154,19 @@ def merge(batch: Batch, record: Message, aliases: Rows, contract: Contract) -> b
     return True
 
 
+def _forget(
+    batch: Batch, record: Message, asked: UserForgotten, progress: Scanned, forgotten: Rows, contract: Contract
+) -> None:
+    rows_deleted = forget(progress, forgotten, asked.user_ref, record.timestamp()[1])
+    batch.send(
+        PLAYBACK_DECIDED.name,
+        contract.encode(replace(asked, cause=SourcePosition(batch.topic_id, batch.partition, _offset(record), 0))),
+        key=asked.user_ref.encode(),
+        partition=batch.partition,
+    )
+    _log.info("forgotten", correlation_id=asked.correlation_id, partition=batch.partition, rows_deleted=rows_deleted)
+
+
 def _wait(batch: Batch, record: Message, exc: Unavailable) -> bool:
     _log.warning("waiting", reason=str(exc), partition=batch.partition, offset=record.offset())
     return False
@@ -134,17 +177,26 @@ def media_of(record: Message) -> bytes | None:
     key = record.key()
     if key is None or record.topic() == MEDIA_MERGED.name:
         return key
-    return key.partition(b":")[2]
+    return key.partition(b":")[2] or None
 
 
-def reported(record: Message, contract: Contract) -> PlaybackReported:
-    """The report in ``record``. Raises Permanent when there is none, or it is not where it belongs."""
+def user_of(record: Message) -> bytes | None:
+    """The person a record is about, by its key."""
+    key = record.key()
+    return None if key is None or record.topic() == MEDIA_MERGED.name else key.partition(b":")[0] or None
+
+
+def reported(record: Message, contract: Contract) -> PlaybackReported | UserForgotten:
+    """The report in ``record``, or whom to forget. Raises Permanent when there is neither, or not where it belongs."""
     key, value = record.key(), record.value()
     if key is None:
         raise Permanent("a report needs a key", cause="null_key")
     if value is None:
         raise Permanent("a report needs a value: history has no tombstones", cause="null_value")
     event: Event = contract.decode(value)
+    if isinstance(event, UserForgotten):
+        hold_person_in_place(event, key, record.partition(), PLAYBACK_REPORTED)
+        return event
     if not isinstance(event, PlaybackReported):
         raise Permanent(f"a {type(event).__name__} is no report", cause="wrong_event")
     hold_in_place(event, key, record.partition(), PLAYBACK_REPORTED)
@@ -290,6 +342,13 @@ AGENT = Agent(
             key_form="media_id",
             readable=alias_rows.readable,
             home=partition_of,  # all partitions have all of it: any would do
+        ),
+        AgentTable(
+            name=FORGOTTEN,
+            holds="that there was such a person",
+            key_form="user_ref",
+            readable=forgotten_rows.readable,
+            home=partition_of,
         ),
     ),
     outputs=OUTPUTS,

@@ -41,6 +41,11 @@ app = typer.Typer(
 def run(
     names: list[str] = typer.Argument(None, metavar="NAME", help="Agents of this process; all by default."),
     worker: str = typer.Option("1", help="Names this worker's local state; two workers on one machine need two names."),
+    through_flood: bool = typer.Option(
+        False,
+        "--through-flood",
+        help="A flood of dead letters was looked at: write them, however many. Not for every day.",
+    ),
 ) -> None:
     """Run agents until SIGTERM or Ctrl-C: reports in, decisions out, exactly once.
 
@@ -53,7 +58,7 @@ def run(
 
     if all(agent.bulk for agent in agents.chosen(names or [])):
         role.give_way()
-    agents.run(role.begin("agents"), names or [], worker)
+    agents.run(role.begin("agents"), names or [], worker, through_flood=through_flood)
 
 
 @app.command(

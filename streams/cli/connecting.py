@@ -1,4 +1,4 @@
-"""``playhead source connect``: where a source's media server is, and with what it is read."""
+"""``playhead source connect``: where a source's media server is, with what it is read, and whether it is told."""
 
 from __future__ import annotations
 
@@ -25,17 +25,25 @@ def connect(
     ),
     every: int = typer.Option(30, min=5, max=86_400, help="Seconds from poll to poll."),
     insecure_tls: bool = typer.Option(False, "--insecure-tls", help="Take any certificate."),
+    forward: bool | None = typer.Option(
+        None,
+        help="Tell it of what is played elsewhere from now on, or no more; as before when not given, at first not.",
+    ),
     as_json: Json = False,
 ) -> None:
     """Say where a source's server is, so that it can be polled. The password or key is asked for, or read from stdin.
 
     Jellyfin and Plex take one key that sees everybody. Repeating it replaces what was kept of the account.
+
+    With --forward the server is also told: where a person is with an item, and what they finished, when that was played
+    on another server that has the same item by its catalogue ids, or in a client that reports to Playhead. Accounts of
+    one person on several servers are linked with 'playhead user link'. A Plex token tells its own person's data only.
     """
     from streams.cli.admin import door_connection
     from streams.runtime.errors import Permanent
     from streams.runtime.settings import Settings
     from streams.runtime.tokens import list_sources
-    from streams.runtime.upstreams import LOGINS, Account, connect_upstream
+    from streams.runtime.upstreams import LOGINS, POLLABLE, Account, connect_upstream, set_forwarding
     from streams.upstream.errors import NotAllowed
     from streams.upstream.origin import Origin
 
@@ -54,14 +62,28 @@ def connect(
         kind = connect_upstream(
             connection, source_id, str(origin), entry, interval_s=every, verify_tls=not insecure_tls
         )
+        since = set_forwarding(connection, source_id, forward)
     if as_json:
-        emit_json({"source": source_id, "kind": kind, "url": str(origin), "account": account, "login": entry.login})
+        emit_json(
+            {
+                "source": source_id,
+                "kind": kind,
+                "url": str(origin),
+                "account": account,
+                "login": entry.login,
+                "forward_since": since,
+            }
+        )
         return
-    typer.echo(
-        f"source {source_id} ({kind}) is read at {origin}"
-        + (f" as {account}" if account else "")
-        + f" every {every} s\n'playhead poll {source_id} --once' tries it; a running 'playhead poll' finds it soon"
-    )
+    name = f" as {account}" if account else ""
+    if kind in POLLABLE:
+        typer.echo(
+            f"source {source_id} ({kind}) is read at {origin}{name} every {every} s\n"
+            f"'playhead poll {source_id} --once' tries it; a running 'playhead poll' finds it soon"
+        )
+    else:
+        typer.echo(f"source {source_id} ({kind}) is at {origin}{name}; it can't be polled")
+    typer.echo(f"it is told of what was played elsewhere since {since}" if since else "it is told nothing (--forward)")
 
 
 def disconnect(

@@ -22,6 +22,7 @@ from streams.local import Addresses, ports
 from streams.local.supervisor import Role
 from streams.runtime.errors import ConfigurationError
 from streams.runtime.settings import (
+    CacheSettings,
     HttpSettings,
     IdentitySettings,
     KafkaSettings,
@@ -37,7 +38,7 @@ from streams.runtime.settings import (
 DATABASE = "playhead"
 _DATABASE_ROLES: tuple[DatabaseRole, ...] = get_args(DatabaseRole)
 SETTINGS_FILE = "playhead.toml"
-OTHER_PROJECTIONS = ("library", "tasks")
+OTHER_PROJECTIONS = ("library", "tasks", "dead_letters", "forwarding")
 """Beside that of playback, of which there may be several."""
 _SECRET_BYTES = 24
 
@@ -97,7 +98,7 @@ def register_schemas(settings: Settings) -> Mapping[str, int]:
 
 
 def roles(settings: Settings, options: Options) -> list[Role]:
-    """The processes of this deployment: the door with the read API, agents, projectors, relay, pollers and workers."""
+    """The processes of this deployment: door with read API, agents, projectors, relay, cache, pollers and workers."""
     from streams.agents.app import AGENTS
 
     bulk = [agent.name for agent in AGENTS.values() if agent.bulk]
@@ -115,6 +116,8 @@ def roles(settings: Settings, options: Options) -> list[Role]:
         found.append(Role(name, [*playhead, "project"], environment))
     found += [Role(f"project-{name}", [*playhead, "project", name], environment) for name in OTHER_PROJECTIONS]
     found.append(Role("relay", [*playhead, "relay"], environment))
+    if settings.cache.url is not None:
+        found.append(Role("cache", [*playhead, "cache"], environment))
     # Also when no server is connected yet: it looks for those that are connected later.
     found.append(Role("poll", [*playhead, "poll"], environment))
     for number in range(1, options.workers + 1):
@@ -141,6 +144,7 @@ def _settings(folder: Path, addresses: Addresses, options: Options) -> Settings:
         http=HttpSettings(port=ports.choose() if options.http_port is None else options.http_port),
         identity=IdentitySettings(hash_key=SecretStr(kept["identity"])),
         playback=PlaybackSettings(session_timeout_s=options.session_timeout_s),
+        cache=CacheSettings(url=SecretStr(addresses.valkey_url) if addresses.valkey_url else None),
     )
 
 

@@ -6,7 +6,7 @@ import typer
 
 
 def project(
-    projection: str = typer.Argument("playback", help="playback (decisions), library (changes) or tasks (commands)."),
+    projection: str = typer.Argument("playback", help="playback, library, tasks, forwarding or dead_letters."),
 ) -> None:
     """Run one projection until SIGTERM or Ctrl-C. Start several of one to share the partitions.
 
@@ -17,6 +17,6 @@ def project(
     from projections.entry import run_projection
     from streams.cli import role
 
-    if projection == "library":
+    if projection in ("library", "dead_letters"):
         role.give_way()
     raise typer.Exit(run_projection(role.begin("project"), projection=projection))

@@ -200,10 +200,10 @@ def command(
     if dry_run:
         _show(payloads, as_json=as_json)
         return
-    door = (to or _door_here()).rstrip("/")
+    door = (to or door_here()).rstrip("/")
     if not door.startswith(("http://", "https://")):
         raise typer.BadParameter(f"{door!r} is no address; try http://127.0.0.1:8420", param_hint="--to")
-    token = _token(token_file)
+    token = token_of(token_file)
     run = fingerprint(payloads)
     path = state or files[0].with_name(files[0].name + STATE_SUFFIX)
     if restart:
@@ -279,14 +279,14 @@ def _tell(progress: Progress, *, as_json: bool) -> None:
     )
 
 
-def _door_here() -> str:
+def door_here() -> str:
     from streams.runtime.settings import Settings
 
     http = Settings.load().http
     return f"http://{http.host}:{http.port}"
 
 
-def _token(file: Path | None) -> str:
+def token_of(file: Path | None) -> str:
     try:
         token = os.environ.get(TOKEN_VARIABLE, "") if file is None else file.read_text()
     except OSError as exc:

@@ -49,6 +49,9 @@ class Running:
         }
         if self.settings.registry.url is not None:
             found["registry"] = self.settings.registry.url
+        if self.settings.cache.url is not None:
+            # Its password stands in the settings' file.
+            found["valkey"] = self.settings.cache.url.get_secret_value().rpartition("@")[2]
         found["folder"] = str(self.stack.folder)
         return found
 
@@ -60,6 +63,7 @@ def deployment(
     console: Console,
     *,
     registry: bool,
+    cache: bool = True,
     on_line: Callable[[str, str], None] | None = None,
 ) -> Iterator[Running]:
     """Start everything on ``folder``, yield when every role is ready, stop everything at the end.
@@ -67,17 +71,17 @@ def deployment(
     Raises a LocalStackError when a service can't run, ConfigurationError when a role refuses to, Unavailable
     when they are not ready in READY_TIMEOUT_S.
     """
-    stack = Stack(folder, registry=registry, progress=BarProgress(console))
+    stack = Stack(folder, registry=registry, valkey=cache, progress=BarProgress(console))
     supervisor: Supervisor | None = None
 
     def say(step: str) -> None:
         console.print(f"  {step} …", style="dim", markup=False)
 
     try:
-        say("services: Kafka, PostgreSQL" + (", schema registry" if registry else ""))
+        say("services: Kafka, PostgreSQL" + ", Valkey" * cache + ", schema registry" * registry)
         addresses = stack.start()
         settings = prepare(folder, addresses, options, say)
-        say("roles: door and read API, agents, projections, relay, pollers, worker")
+        say("roles: door and read API, agents, projections, relay, cache, pollers, worker")
         supervisor = Supervisor(
             roles(settings, options),
             logs=folder / "logs",

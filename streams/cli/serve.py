@@ -28,9 +28,10 @@ def serve() -> None:
 
     settings = role.begin("serve")
     listening = listen(settings.http.host, settings.http.port)
+    app = application(settings)
     server = uvicorn.Server(
         uvicorn.Config(
-            application(settings),
+            app,
             access_log=False,
             log_config=None,
             server_header=False,
@@ -39,6 +40,8 @@ def serve() -> None:
             limit_concurrency=settings.http.requests_at_once_max * 4,
         )
     )
+    # Those who listen for hours are not waited for.
+    app.state.changes.ending = lambda: server.should_exit
     server.run(sockets=[listening])
 
 
@@ -62,10 +65,20 @@ def listen(host: str, port: int) -> socket.socket:
 
 def application(settings: Settings) -> FastAPI:
     """The HTTP application of this role. Connects when its lifespan begins, not before."""
-    from projections.api import LibraryModels, Names, ReadModels, api_router, library_router
+    from projections.api import (
+        CachedReadModels,
+        ChangeHub,
+        LibraryModels,
+        Names,
+        api_router,
+        changes_router,
+        corrections_router,
+        library_router,
+    )
     from streams.ingest.http import ingest_router
     from streams.ingest.wiring import Ingest
     from streams.runtime import failpoints
+    from streams.runtime.cache import Cache, url_of
     from streams.runtime.clock import SystemClock
     from streams.runtime.contract import Contract
     from streams.runtime.database import Database
@@ -74,13 +87,16 @@ def application(settings: Settings) -> FastAPI:
     from streams.runtime.web import build_app
 
     clock = SystemClock()
-    ingest = Ingest(settings, Contract.of(settings), clock, failpoints.armed(settings.failpoints))
+    contract = Contract.of(settings)
+    ingest = Ingest(settings, contract, clock, failpoints.armed(settings.failpoints))
     reader = Database(settings.postgres.conninfo("reader"), clock=clock)
-    read = ReadModels(reader)
+    cache = Cache(url_of(settings), clock=clock)
+    read = CachedReadModels(reader, cache)
+    hub = ChangeHub(settings.kafka, contract, cache)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with ingest, read:
+        async with ingest, read, hub:
             yield
 
     app = build_app(
@@ -96,5 +112,8 @@ def application(settings: Settings) -> FastAPI:
     app.include_router(ingest_router(ingest.door, ingest.guard, ingest.commands))
     names = Names(PostgresPeople(ingest.database), PostgresAliases(ingest.database))
     app.include_router(api_router(read, names, ingest.guard))
+    app.include_router(corrections_router(read, names, ingest.door, ingest.guard, clock))
     app.include_router(library_router(LibraryModels(reader), names, ingest.guard))
+    app.include_router(changes_router(hub, names, ingest.guard, clock=clock))
+    app.state.changes = hub
     return app

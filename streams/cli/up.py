@@ -20,6 +20,9 @@ def up(
     port: int = typer.Option(8420, min=0, max=65535, help="Port of the HTTP API, on loopback; 0: a free one."),
     workers: int = typer.Option(1, min=1, max=12, help="Agent processes."),
     registry: bool = typer.Option(True, help="Start the schema registry; without it schemas are pinned."),
+    cache: bool = typer.Option(
+        True, help="Start Valkey and keep a cache in it; without it every read asks PostgreSQL."
+    ),
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Show the roles' logs here too."),
     as_json: Json = False,
 ) -> None:
@@ -48,7 +51,9 @@ def up(
         raise ConfigurationError(f"port {port} is in use: stop what uses it, or choose another with --port")
     options = Options(http_port=port or None, agents=workers)
     with (
-        running.deployment(data.expanduser().absolute(), options, console, registry=registry, on_line=show) as playhead,
+        running.deployment(
+            data.expanduser().absolute(), options, console, registry=registry, cache=cache, on_line=show
+        ) as playhead,
         until_signal() as stop,
     ):
         addresses = playhead.addresses()

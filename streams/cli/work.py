@@ -6,17 +6,19 @@ import typer
 
 
 def work(
-    kinds: str = typer.Option("scan,metadata", help="Kinds of tasks to do, with commas between."),
+    kinds: str = typer.Option("scan,metadata,forward", help="Kinds of tasks to do, with commas between."),
     scans: int = typer.Option(2, min=1, max=32, help="Scans at once in this process, each of another source."),
     watch: bool = typer.Option(True, help="Watch the file trees for which that was asked."),
     schedule: bool = typer.Option(True, help="Ask for the scans that are due by schedule."),
 ) -> None:
-    """Do tasks until SIGTERM or Ctrl-C: scan sources, read details again; ask for scans by schedule and on changes.
+    """Do tasks until SIGTERM or Ctrl-C: scan sources, read details again, tell servers of progress made elsewhere; ask
+    for scans by schedule and on changes.
 
     Start as many as you like, on every machine that sees the files: a task is done by one at a time, under a lease of
     30 s by PostgreSQL's clock. What fails in passing is tried again, 2 s to 5 min later, 8 times; then it is a dead
-    letter. A scan that broke off is repeated; what did not change costs one look each. Stopping gives back what is
-    under way, for another to repeat. It gives way to everything else on its machine (nice 10).
+    letter. A server that is to be told of progress is waited for, for days. A scan that broke off is repeated; what
+    did not change costs one look each. Stopping gives back what is under way, for another to repeat. It gives way to
+    everything else on its machine (nice 10).
 
     Examples:  playhead work  ·  playhead work --kinds scan --scans 4 --no-watch  ·  playhead work --kinds metadata
     """

@@ -1,9 +1,10 @@
-"""Tasks that are given up become dead letters, at the position of the command that wanted them."""
+"""Tasks that are given up become dead letters, at the position of the record that wanted them."""
 
 from __future__ import annotations
 
-from schemas.placement import partition_of
-from schemas.topics import DEAD_LETTERS, LIBRARY_COMMANDS
+from schemas.placement import partition_of, playback_partition
+from schemas.topics import DEAD_LETTERS, LIBRARY_COMMANDS, PLAYBACK_DECIDED, Topic
+from streams.runtime import forwarding
 from streams.runtime.clock import Clock
 from streams.runtime.commands import command_partition
 from streams.runtime.contract import Contract
@@ -24,17 +25,18 @@ class Letters:
     def write(self, task: Task, error: Exception) -> None:
         """Return when the letter is acknowledged. Raises Unavailable.
 
-        The command's own bytes are not at hand; they are in its topic, at the position the letter names.
+        The record's own bytes are not at hand; they are in its topic, at the position the letter names.
         """
+        topic, partition, record_key, consumer = _of(task)
         letter = dead_letter(
-            topic=LIBRARY_COMMANDS.name,
-            topic_id=topic_id(self._kafka, LIBRARY_COMMANDS.name),
-            partition=command_partition(task.source_id),
+            topic=topic.name,
+            topic_id=topic_id(self._kafka, topic.name),
+            partition=partition,
             offset=task.version,
-            key=task.source_id.encode(),
+            key=record_key,
             value=None,
             error=error,
-            consumer=f"work.{task.kind}",
+            consumer=consumer,
             attempts=task.attempt,
             clock=self._clock,
             correlation_id=task.correlation_id,
@@ -48,3 +50,12 @@ class Letters:
         finally:
             outlet.close()
         announce(letter)
+
+
+def _of(task: Task) -> tuple[Topic, int, bytes, str]:
+    """Topic, partition and key of the record that wanted it, and who gave it up: one decision may be several
+    servers'."""
+    if task.kind == forwarding.KIND:
+        record_key = str(task.payload["record"]).encode()
+        return PLAYBACK_DECIDED, playback_partition(record_key), record_key, f"work.{task.kind}.{task.source_id}"
+    return LIBRARY_COMMANDS, command_partition(task.source_id), task.source_id.encode(), f"work.{task.kind}"

@@ -3,6 +3,7 @@
     every 0.5 s, for each kind that has a place free: claim ─► thread: run ─► finish
                                                                         ├─ Transient ──► put off, or given up
                                                                         ├─ Permanent ──► dead letter, then given up
+                                                                        ├─ NotNow ─────► put off, as if not begun
                                                                         ├─ Cancelled, CameToNothing ──► finish
                                                                         ├─ LeaseLost ──► nothing: it is another's
                                                                         └─ anything else ends the process
@@ -19,7 +20,7 @@ import time
 from collections.abc import Sequence
 from typing import Final, Protocol, assert_never
 
-from streams.effects.kinds import Kind
+from streams.effects.kinds import Kind, NotNow
 from streams.effects.retry import Again, Chance, Crash, GiveUp, after
 from streams.runtime import logs, metrics
 from streams.runtime.errors import Permanent, Unavailable
@@ -155,6 +156,9 @@ class Worker:
         except Cancelled:
             lease.finish()
             return "cancelled"
+        except NotNow as exc:
+            lease.postpone(exc.retry_after_s)
+            return "not_now"
         except CameToNothing as exc:
             _log.warning("a task came to nothing", reason=str(exc))
             lease.finish(exc)

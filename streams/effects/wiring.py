@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from streams.effects.kinds import Kind, metadata, scan
+from streams.effects.forward.sessions import Sessions
+from streams.effects.kinds import Kind, forward, metadata, scan
 from streams.effects.known import KnownFiles
 from streams.effects.letters import Letters
 from streams.effects.observing import ObservedSink
@@ -20,12 +21,14 @@ from streams.runtime.blocking import BlockingDatabase
 from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.contract import Contract
 from streams.runtime.failpoints import Failpoint, disarmed
+from streams.runtime.forwarding import Forwarding
 from streams.runtime.leases import TTL_S, Tasks
 from streams.runtime.schedules import Schedules
 from streams.runtime.settings import Settings
 from streams.runtime.trees import scannable
+from streams.runtime.upstreams import upstream_entry
 
-KINDS: Final = (scan.NAME, metadata.NAME)
+KINDS: Final = (scan.NAME, metadata.NAME, forward.NAME)
 """What this build can do. Tasks of other kinds wait until one that can."""
 
 
@@ -46,7 +49,8 @@ def make_worker(
     clock = clock or SystemClock()
     conninfo = settings.postgres.conninfo("worker")
     # For each scan: its checks, its renewals and what it says of its progress; a few for the rest.
-    with BlockingDatabase(conninfo, connections_max=2 * scans_at_once + 4) as database:
+    connections_max = 2 * scans_at_once + 4 + forward.AT_ONCE
+    with BlockingDatabase(conninfo, connections_max=connections_max) as database, Sessions(clock) as sessions:
         tasks = Tasks(database, ttl_s=ttl_s)
         schedules = Schedules(database)
 
@@ -64,9 +68,16 @@ def make_worker(
             schedules=schedules,
             clock=clock,
         )
+        forwards = forward.Forwards(
+            rows=Forwarding(database),
+            sessions=sessions,
+            entry=lambda source_id: database.run(lambda connection: upstream_entry(connection, source_id)),
+            failpoint=failpoint,
+        )
         made: dict[str, Kind] = {
             scan.NAME: scan.scan_kind(scans, at_once=scans_at_once),
             metadata.NAME: metadata.metadata_kind(requests),
+            forward.NAME: forward.forward_kind(forwards),
         }
         chores: list[Chore] = []
         if scheduling:

@@ -68,6 +68,11 @@ def as_rules_see(draft: Draft) -> Report:
     )
 
 
+def keyed_event_id(principal: Principal, idempotency_key: str, index: int) -> str:
+    """The id of the report at ``index`` of the request with this key."""
+    return hashlib.sha256(f"{principal.token_id}\0{idempotency_key}\0{index}".encode()).hexdigest()[:32]
+
+
 def event_id_of(draft: Draft, principal: Principal, idempotency_key: str | None, person_key: PersonKey) -> str:
     """The sender's own, else one that a repeated request makes again, else a random one.
 
@@ -78,8 +83,7 @@ def event_id_of(draft: Draft, principal: Principal, idempotency_key: str | None,
     if report.event_id:
         return report.event_id
     if idempotency_key is not None:
-        text = f"{principal.token_id}\0{idempotency_key}\0{draft.index}"
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return keyed_event_id(principal, idempotency_key, draft.index)
     if report.sequence is None and report.occurred_at is None:
         return uuid.uuid4().hex
     derived = derived_event_id(

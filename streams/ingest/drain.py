@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 
 from streams.ingest.draft import Draft
-from streams.ingest.identify import Identify
+from streams.ingest.identify import FORGOTTEN, Identify
 from streams.ingest.spooled import Unreadable, draft_of, news_of
 from streams.runtime import logs
 from streams.runtime.errors import Permanent, Unavailable
@@ -73,7 +73,10 @@ class Drain:
             return told
         found = await self._identify.of(drafts)
         made, refused = await self._identify.records(found.ready)
-        await self._hold(piece, [(one.draft, one.reason) for one in [*found.refused, *refused]])
+        gone = [one.draft for one in found.refused if one.reason == FORGOTTEN]
+        await self._delete([piece[draft.index] for draft in gone])
+        held = [(one.draft, one.reason) for one in [*found.refused, *refused] if one.reason != FORGOTTEN]
+        await self._hold(piece, held)
         # In order: what can't be told yet keeps back what came after it, not what came before.
         first = min((draft.index for draft in found.unclear), default=len(piece))
         sending = [one for one in made if one.draft.index < first]

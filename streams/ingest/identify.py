@@ -15,7 +15,8 @@ from streams.ingest.draft import Draft, by_source, event_of
 from streams.ingest.echoes import Echoes
 from streams.ingest.listens import told
 from streams.ingest.media import Facts, Media, MediaFacts
-from streams.ingest.people import People
+from streams.ingest.people import FOR_EVER, People
+from streams.runtime import metrics
 from streams.runtime.contract import Contract
 from streams.runtime.database import DatabaseAway
 from streams.runtime.echoes import Ledger
@@ -25,6 +26,18 @@ from streams.runtime.publisher import Record
 
 # As long as any user_ref: a record with it is as large as the one that will be.
 NOBODY: Final = "0" * 32
+
+
+FORGOTTEN: Final = "forgotten"
+"""Why a report is refused that is of somebody from before they were forgotten: nothing of it is kept anywhere."""
+
+
+def is_before(draft: Draft, since_ms: int) -> bool:
+    """Whether ``draft`` says what was then. What a poll finds without a time may be as old as the server."""
+    occurred_at = draft.report.occurred_at
+    if occurred_at is None and draft.report.origin == "poll":
+        return True
+    return min(draft.received_at, draft.received_at if occurred_at is None else occurred_at) <= since_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +123,22 @@ class Identify:
                 refused.append(made)
         return fitting, refused
 
+    async def _not_forgotten(self, source_id: str, group: Sequence[Draft], found: Identified) -> list[Draft]:
+        """Those that may be of somebody: what is of a person from before they were forgotten makes nobody again."""
+        names = {name for draft in group for name in (draft.user, draft.bound) if name is not None}
+        since = await self.people.forgotten(source_id, names) if names else {}
+        kept: list[Draft] = []
+        for draft in group:
+            whose = draft.user if draft.user is not None else draft.bound
+            if (whose in since and is_before(draft, since[whose])) or since.get(draft.bound or "") == FOR_EVER:
+                found.refused.append(Refusal(draft, FORGOTTEN, "it is of somebody who was forgotten since"))
+                metrics.FORGOTTEN_REFUSED.labels("door").inc()
+            else:
+                kept.append(draft)
+        return kept
+
     async def _who(self, source_id: str, group: Sequence[Draft], found: Identified) -> list[Draft]:
+        group = await self._not_forgotten(source_id, group, found)
         free = {draft.user for draft in group if draft.bound is None and draft.user is not None}
         tied = {draft.user for draft in group if draft.bound is not None and draft.user is not None}
         refs: dict[str, str] = {}

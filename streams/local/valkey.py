@@ -16,10 +16,8 @@ MEMORY_MAX_MIB = 256
 
 
 class ValkeyServer(Service):
-    """One server. It is a cache: bounded memory, least recently used keys go first.
-
-    Its append-only file keeps the content over any kind of end but the last second.
-    """
+    """One server. It is a cache: bounded memory, of what expires the least recently used goes first, and after any
+    kind of end it is empty."""
 
     name = "valkey"
 
@@ -53,10 +51,10 @@ class ValkeyServer(Service):
             "daemonize": "no",
             "protected-mode": "yes",
             "requirepass": secret(self.folder / "password"),
-            "appendonly": "yes",
+            "appendonly": "no",
             "save": '""',
             "maxmemory": f"{MEMORY_MAX_MIB}mb",
-            "maxmemory-policy": "allkeys-lru",
+            "maxmemory-policy": "volatile-lru",
         }
         configuration = self.folder / "valkey.conf"
         configuration.touch(mode=0o600)

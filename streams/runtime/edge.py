@@ -28,6 +28,8 @@ from streams.runtime.rates import Rates, network_of
 
 CORRELATION_HEADER = "X-Correlation-Id"
 HEALTH_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
+STREAM_PATHS = frozenset({"/v1/changes"})
+"""Answers that last for hours: they take no place, and have limits of their own."""
 BODY_TIMEOUT_S = 20.0
 _SANE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -80,7 +82,7 @@ class Edge:
         if problem is not None:
             await response_of(problem)(scope, receive, answer)
             return
-        if scope["path"] in HEALTH_PATHS:
+        if scope["path"] in HEALTH_PATHS or scope["path"] in STREAM_PATHS:
             await self._run(scope, receive, answer)
             return
         if self._at_once >= self._limits.requests_at_once_max:

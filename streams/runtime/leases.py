@@ -154,7 +154,7 @@ class Lease:
     """Keeps a claimed task while it is entered: a thread renews it at a third of its time.
 
     Every method raises LeaseLost when the task is not ours any more. Leaving it does not let the task go: exactly one
-    of ``finish``, ``put_off``, ``give_back`` and ``bury`` does.
+    of ``finish``, ``put_off``, ``postpone``, ``give_back`` and ``bury`` does.
     """
 
     def __init__(self, tasks: Tasks, task: Task, claimed_at: float) -> None:
@@ -229,6 +229,10 @@ class Lease:
     def give_back(self) -> None:
         """Somebody else shall do it: this attempt does not count."""
         self._patiently(sql.GIVE_BACK)
+
+    def postpone(self, delay_s: float) -> None:
+        """It is not its turn: again in ``delay_s``, and this attempt does not count."""
+        self._patiently(sql.POSTPONE, delay=delay_s)
 
     def bury(self, error: Exception) -> None:
         """It is given up until it is requested again."""

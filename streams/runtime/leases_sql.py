@@ -44,6 +44,10 @@ PUT_OFF = (
     f" WHERE {_OURS}"
 )
 GIVE_BACK = f"UPDATE core.tasks SET {_LET_GO}, attempts = greatest(attempts - 1, 0) WHERE {_OURS}"
+POSTPONE = (
+    f"UPDATE core.tasks SET {_LET_GO}, attempts = greatest(attempts - 1, 0),"
+    f" next_attempt_at = now() + make_interval(secs => %(delay)s) WHERE {_OURS}"
+)
 # What was requested after this attempt began is not given up with it.
 BURY = (
     f"UPDATE core.tasks SET {_LET_GO}, {_ERROR}, attempts = 0, next_attempt_at = now(), running_version = NULL,"

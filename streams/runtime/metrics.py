@@ -44,6 +44,9 @@ SPOOL_HELD = _counter("spool_held", "Spooled reports set aside for a while: thei
 UNAVAILABLE = _counter("unavailable", "Requests answered 503 because a dependency was away.", ("dependency",))
 
 DECISIONS = _counter("decisions", "Decisions by verdict and reason.", ("verdict", "reason"))
+FORGOTTEN_REFUSED = _counter(
+    "forgotten_refused", "Reports of people who were forgotten, made of nothing: at the door, by the agent.", ("by",)
+)
 DUPLICATES_SUPPRESSED = _counter("duplicates_suppressed", "Reports recognised as already seen.")
 LIBRARY_CHANGES = _counter(
     "library_changes", "What the library's rules told: events, and the changes or status in them.", ("event", "change")
@@ -91,6 +94,11 @@ TASKS_OLDEST_SECONDS = _gauge(
 TASK_ATTEMPTS = _counter("task_attempts", "Attempts at tasks, by how they ended.", ("kind", "outcome"))
 TASK_SECONDS = _histogram("task_seconds", "Time of one attempt at a task.", ("kind",), buckets=_SLOW)
 TASKS_DONE = _counter("tasks_done", "Tasks done, by whether that was within the target time.", ("kind", "in_time"))
+FORWARDED = _counter(
+    "forwarded",
+    "Items whose playback a server was to be told: written, same already, kept (newer there), nothing to tell.",
+    ("kind", "outcome"),
+)
 LEASES_EXPIRED = _counter(
     "leases_expired", "Leases of other workers that had ended when a task was claimed.", ("kind",)
 )
@@ -98,6 +106,20 @@ LEASES_LOST = _counter("leases_lost", "Writes about a task refused: its lease wa
 SCANS_REQUESTED = _counter(
     "scans_requested", "Scans that workers asked for: schedule, watch, follow_up, retry, operator.", ("by",)
 )
+CACHE_READS = _counter(
+    "cache_reads", "Reads through the cache, by kind of key and how they were answered.", ("kind", "outcome")
+)
+CACHE_FILLS = _counter(
+    "cache_fills", "Answers of PostgreSQL offered to the cache, by what it did with them.", ("outcome",)
+)
+CACHE_SECONDS = _histogram("cache_seconds", "Time of one call to the cache.", ("call",))
+CACHE_INVALIDATIONS = _counter("cache_invalidations", "Invalidations the cache was told of.")
+CACHE_LAG_SECONDS = _histogram("cache_lag_seconds", "Row committed to cache told, as the cache worker sees it.")
+CACHE_BEHIND_SECONDS = _gauge("cache_behind_seconds", "How old what the cache worker knows of the log's end is.")
+CACHE_OPEN = _gauge("cache_open", "1 while the cache may answer, 0 while every read asks PostgreSQL.")
+CACHE_GENERATIONS = _counter("cache_generations", "Times the cache was begun anew, empty, by why.", ("reason",))
+CHANGE_LISTENERS = _gauge("change_listeners", "Clients that listen to changes at this process.")
+CHANGES_SENT = _counter("changes_sent", "Events of changes sent to clients: change, reset.", ("event",))
 CRASHES = _counter("crashes", "Roles that ended unexpectedly and were started again.", ("role",))
 
 

@@ -47,6 +47,14 @@ class PeopleStore(Protocol):
         """Give somebody who is known the user_ref that identity.users has for them."""
         ...
 
+    async def drop(self, source_id: str, upstream_user: str, user_ref: str) -> None:
+        """Delete the account if it is still that person, who was forgotten."""
+        ...
+
+    async def forgotten(self, account_hashes: Collection[str], user_refs: Collection[str]) -> Mapping[str, int]:
+        """Those of either that were forgotten, with when, epoch ms."""
+        ...
+
 
 class AliasStore(Protocol):
     """Upstream ids of media with their media_id. All methods raise DatabaseAway; repeating is harmless."""
@@ -120,6 +128,28 @@ class PostgresPeople:
             )
 
         await self._database.run(work)
+
+    async def drop(self, source_id: str, upstream_user: str, user_ref: str) -> None:
+        async def work(connection: Connection) -> None:
+            await connection.execute(
+                "DELETE FROM core.users WHERE source_id = %s AND upstream_user = %s AND user_ref = %s",
+                (source_id, upstream_user, user_ref),
+            )
+
+        await self._database.run(work)
+
+    async def forgotten(self, account_hashes: Collection[str], user_refs: Collection[str]) -> Mapping[str, int]:
+        async def ask(connection: Connection) -> dict[str, int]:
+            cursor = await connection.execute(
+                "SELECT account_hash, floor(extract(epoch FROM forgotten_at) * 1000)::bigint"
+                " FROM core.forgotten_accounts WHERE account_hash = ANY(%s)"
+                " UNION ALL SELECT user_ref, floor(extract(epoch FROM forgotten_at) * 1000)::bigint"
+                " FROM core.forgotten_people WHERE user_ref = ANY(%s)",
+                (list(account_hashes), list(user_refs)),
+            )
+            return dict(await cursor.fetchall())
+
+        return await self._database.run(ask)
 
 
 class PostgresAliases:

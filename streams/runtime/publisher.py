@@ -46,7 +46,8 @@ _log = logs.get(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record to publish. The partition is always chosen by us (schemas.placement), never by a client."""
+    """One record to publish. The partition is always chosen by us (schemas.placement), never by a client. An empty
+    ``value`` is a tombstone: no event is empty."""
 
     topic: str
     partition: int
@@ -235,7 +236,7 @@ class _Line:
         """Raises BufferError when librdkafka's queue is full, KafkaException when it refuses at once."""
         self._producer.produce(
             record.topic,
-            value=record.value,
+            value=record.value or None,
             key=record.key,
             partition=record.partition,
             on_delivery=on_delivery,

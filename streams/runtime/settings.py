@@ -180,6 +180,12 @@ class PollSettings(_Section):
     news_every_s: float = Field(1.0, ge=0.1, le=3_600, description="What they say makes a poll so often at most.")
 
 
+class CacheSettings(_Section):
+    url: SecretStr | None = Field(
+        None, description="Valkey, valkey://:password@host:6379/0; none: every read asks PostgreSQL."
+    )
+
+
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -204,6 +210,7 @@ class Settings(BaseSettings):
     metrics: MetricsSettings = MetricsSettings()
     playback: PlaybackSettings = PlaybackSettings()
     poll: PollSettings = PollSettings()
+    cache: CacheSettings = CacheSettings()
 
     @field_validator("state_dir")
     @classmethod

@@ -63,6 +63,28 @@ users = Table(
     Index("users_by_ref", "user_ref"),
 )
 
+forgotten_people = Table(
+    "forgotten_people",
+    metadata,
+    Column("user_ref", Text, primary_key=True),
+    Column("forgotten_at", DateTime(timezone=True), nullable=False),
+    comment="to say it again to a log that lost it",
+)
+
+forgotten_accounts = Table(
+    "forgotten_accounts",
+    metadata,
+    Column("account_hash", Text, primary_key=True, comment="keyed hash of source and upstream user"),
+    Column("forgotten_at", DateTime(timezone=True), nullable=False, comment="what it played until then is refused"),
+)
+
+backups = Table(
+    "backups",
+    metadata,
+    Column("made_at", DateTime(timezone=True), primary_key=True),
+    comment="when what is in this schema was written to a file",
+)
+
 media_aliases = Table(
     "media_aliases",
     metadata,
@@ -86,6 +108,12 @@ source_upstreams = Table(
     Column("url", Text, nullable=False, comment="the one origin this source's server is asked at"),
     Column("interval_s", Integer, nullable=False),
     Column("verify_tls", Boolean, nullable=False, server_default=text("true")),
+    Column(
+        "forward_since",
+        DateTime(timezone=True),
+        nullable=True,
+        comment="what is decided from then on is written to the server; null: nothing is",
+    ),
 )
 
 source_accounts = Table(
@@ -138,10 +166,47 @@ forward_sent = Table(
     Index("forward_sent_by_expiry", "expires_at"),
 )
 
+forward_wanted = Table(
+    "forward_wanted",
+    metadata,
+    Column("source_id", Text, ForeignKey(f"{CORE}.sources.source_id", ondelete="CASCADE"), primary_key=True),
+    Column("user_ref", Text, primary_key=True),
+    Column("media_id", Text, primary_key=True, comment="of the server it is written to"),
+    Column("from_source", Text, nullable=False),
+    Column("from_media", Text, nullable=False, comment="what was decided about"),
+    Column("partition", Integer, nullable=False),
+    Column("log_epoch", Integer, nullable=False),
+    Column("version", BigInteger, nullable=False, comment="offset of the decision, within log_epoch"),
+    Column("done_version", BigInteger, nullable=False, server_default=text("-1")),
+    Column("place", Text, nullable=False, comment="at finished unplayed; none: nothing is wanted, it came from there"),
+    Column("position_ms", BigInteger, nullable=False),
+    Column("duration_ms", BigInteger, nullable=True),
+    Column("event_time", BigInteger, nullable=False, comment="when it was so, epoch ms"),
+    Column("logged_at", BigInteger, nullable=False, comment="of the report: an older log changes nothing"),
+    Column("sent", ARRAY(BigInteger), nullable=False, server_default=text("'{}'"), comment="newest first"),
+    Column("refusals", Integer, nullable=False, server_default=text("0"), comment="of this value in a row"),
+    Column("outcome", Text, nullable=True, comment="written same kept nothing"),
+    Column("done_at", DateTime(timezone=True), nullable=True),
+    Index("forward_wanted_by_person", "user_ref"),
+)
+
+forward_plays = Table(
+    "forward_plays",
+    metadata,
+    Column("source_id", Text, ForeignKey(f"{CORE}.sources.source_id", ondelete="CASCADE"), primary_key=True),
+    Column("user_ref", Text, primary_key=True),
+    Column("media_id", Text, primary_key=True),
+    Column("log_epoch", Integer, primary_key=True),
+    Column("version", BigInteger, primary_key=True),
+    Column("played_at", BigInteger, nullable=False),
+    Column("tried", Boolean, nullable=False, server_default=text("false"), comment="it may be counted there already"),
+    Index("forward_plays_by_person", "user_ref"),
+)
+
 tasks = Table(
     "tasks",
     metadata,
-    Column("kind", Text, primary_key=True, comment="scan metadata reconcile"),
+    Column("kind", Text, primary_key=True, comment="scan metadata reconcile forward"),
     Column("key", Text, primary_key=True, comment="what it is of: a source, or one item of it"),
     Column("source_id", Text, nullable=False),
     Column("log_epoch", Integer, nullable=False, comment="of the versions below"),
@@ -186,4 +251,43 @@ source_trees = Table(
     Column("source_id", Text, ForeignKey(f"{CORE}.sources.source_id", ondelete="CASCADE"), primary_key=True),
     Column("path", LargeBinary, nullable=False, comment="of the root, absolute, as the file system has it"),
     Column("watch", Boolean, nullable=False, server_default=text("true")),
+)
+
+dead_letter_marks = Table(
+    "dead_letter_marks",
+    metadata,
+    Column("letter_id", Text, primary_key=True),
+    Column("status", Text, nullable=False, comment="open parked redriving redriven discarded; no row: open"),
+    Column("actor", Text, nullable=False),
+    Column("reason", Text, nullable=False, server_default=text("''")),
+    Column("marked_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("sent_topic", Text, nullable=True),
+    Column("sent_partition", Integer, nullable=True),
+    Column(
+        "sent_from",
+        BigInteger,
+        nullable=True,
+        comment="end of that partition before it was sent: what was sent lies behind it",
+    ),
+    Column("sent_offset", BigInteger, nullable=True),
+    Column(
+        "failures",
+        Integer,
+        nullable=False,
+        server_default=text("0"),
+        comment="redrives after which it could not be processed either",
+    ),
+    Column("last_error", Text, nullable=True),
+)
+
+dlq_audit = Table(
+    "dlq_audit",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("actor", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("reason", Text, nullable=False, server_default=text("''")),
+    Column("chosen", JSONB, nullable=False, comment="the filters the letters were chosen by"),
+    Column("letters", ARRAY(Text), nullable=False),
 )

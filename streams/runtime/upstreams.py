@@ -19,15 +19,19 @@ from streams.runtime.errors import ConfigurationError, Permanent
 from streams.runtime.tokens import SyncConnection
 
 POLLABLE: Final = ("jellyfin", "plex", "audiobookshelf", "subsonic")
+LISTS_NOTHING: Final = frozenset({"listenbrainz"})
+"""Kinds of servers without a library: they are told of media by their names."""
 LOGINS: Final[Mapping[str, tuple[str, ...]]] = {
     "jellyfin": ("api_key",),
     "plex": ("api_key",),
     "audiobookshelf": ("api_key",),
     "subsonic": ("token", "password", "api_key"),
+    "emby": ("api_key",),
+    "listenbrainz": ("api_key",),
 }
 """How one may log in, by kind of source; the first is the usual one."""
-NAMES_AN_ACCOUNT: Final = frozenset({"subsonic", "audiobookshelf"})
-"""Kinds whose accounts are read one by one; a key of the others sees everybody."""
+NAMES_AN_ACCOUNT: Final = frozenset({"subsonic", "audiobookshelf", "listenbrainz"})
+"""Kinds whose accounts are asked one by one; a key of the others sees everybody."""
 SECRET_CHARS_MAX: Final = 1_024
 INTERVAL_S_MIN: Final = 5
 # It becomes a header or a form field: no control character may end it early, no quote close it.
@@ -114,7 +118,7 @@ class PostgresUpstreams:
 
         async def ask(connection: Connection) -> list[UpstreamEntry]:
             cursor = await connection.execute(_ENTRIES, {"wanted": wanted})
-            return _entries(await cursor.fetchall())
+            return [entry for entry in _entries(await cursor.fetchall()) if entry.kind in POLLABLE]
 
         return await self._database.run(ask)
 
@@ -130,15 +134,15 @@ def connect_upstream(
 ) -> str:
     """Keep where the source's server is, and one account; what was kept of both is replaced. Returns its kind.
 
-    The caller has checked ``url`` and commits. Raises Permanent for an unknown source, a kind that can't be polled,
-    and an account that can't be.
+    The caller has checked ``url`` and commits. Raises Permanent for an unknown source, a kind without a
+    server, and an account that can't be used.
     """
     row = connection.execute("SELECT kind FROM core.sources WHERE source_id = %s", (source_id,)).fetchone()
     if row is None:
         raise Permanent("no such source: 'playhead source add' makes one", cause="bad_source")
     kind = str(row[0])
-    if kind not in POLLABLE:
-        raise Permanent(f"a source of kind {kind} can't be polled: only {', '.join(POLLABLE)}", cause="bad_source")
+    if kind not in LOGINS:
+        raise Permanent(f"a source of kind {kind} has no server to ask: only {', '.join(LOGINS)}", cause="bad_source")
     if account.login not in LOGINS[kind]:
         raise Permanent(f"{kind} takes the login {' or '.join(LOGINS[kind])}", cause="bad_account")
     if kind in NAMES_AN_ACCOUNT and not account.name.strip():
@@ -162,6 +166,23 @@ def connect_upstream(
         (source_id, account.name, account.login, account.secret or None, account.secret_file),
     )
     return kind
+
+
+def set_forwarding(connection: SyncConnection, source_id: str, on: bool | None) -> str | None:
+    """Whether the source's server is told of what is played elsewhere from now on; ``on`` None: as before. Returns
+    since when it is, ISO 8601; None: it is not. The caller commits.
+
+    Raises Permanent for a source without a server.
+    """
+    row = connection.execute(
+        "UPDATE core.source_upstreams SET forward_since = CASE"
+        " WHEN %(on)s::boolean IS NULL THEN forward_since WHEN %(on)s THEN coalesce(forward_since, now()) END"
+        " WHERE source_id = %(source)s RETURNING forward_since",
+        {"on": on, "source": source_id},
+    ).fetchone()
+    if row is None:
+        raise Permanent("the source has no server: 'playhead source connect' says where it is", cause="bad_source")
+    return None if row[0] is None else str(row[0].isoformat(timespec="seconds"))
 
 
 def disconnect_upstream(connection: SyncConnection, source_id: str, account: str | None) -> int:

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
 
 from streams.upstream import socketio
-from streams.upstream.errors import BadAnswer, CredentialsRefused, NotAllowed, UpstreamAway
+from streams.upstream.errors import BadAnswer, CredentialsRefused, NotAllowed, NotOffered, UpstreamAway
 from streams.upstream.http import NotModified, Upstream
 from streams.upstream.socketio import Event
 from streams.upstream.sockets import Socket
@@ -42,6 +42,26 @@ class Audiobookshelf:
         """All progress objects of the person, in no order."""
         answer = await self._upstream.get_changed("/api/me/progress")
         return answer if isinstance(answer, NotModified) else _objects(answer.value, "mediaProgress")
+
+    async def me(self) -> str:
+        """Id of the person."""
+        answer = await self._upstream.get("/api/me")
+        found = answer.value.get("id") if isinstance(answer.value, dict) else None
+        if not isinstance(found, str):
+            raise BadAnswer("the server's answer names no user")
+        return found
+
+    async def progress_of(self, media: str) -> Json:
+        """The person's progress object of ``item`` or ``item/episode``; empty when there is none, or no such item."""
+        try:
+            answer = await self._upstream.get(_progress_path(media))
+        except NotOffered:
+            return {}
+        return answer.value if isinstance(answer.value, dict) else {}
+
+    async def set_progress(self, media: str, changes: Json) -> None:
+        """Change fields of the progress object. NotOffered when there is no such item."""
+        await self._upstream.send("PATCH", _progress_path(media), body=changes)
 
     async def sessions(self) -> AsyncIterator[list[Json]]:
         """Listening sessions page by page, newest first; ends at a page that brings nothing new."""
@@ -102,6 +122,11 @@ class Audiobookshelf:
                     return
                 case "invalid_token" | "auth_failed":
                     raise CredentialsRefused("the server takes no such token")
+
+
+def _progress_path(media: str) -> str:
+    item, _, episode = media.partition("/")
+    return f"/api/me/progress/{_checked(item)}" + (f"/{_checked(episode)}" if episode else "")
 
 
 def _checked(identifier: str) -> str:

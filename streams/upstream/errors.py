@@ -24,6 +24,14 @@ class UpstreamAway(UpstreamError, Transient):
         self.retry_after_s = retry_after_s
 
 
+class Resting(UpstreamAway):
+    """It was away a moment ago, so it was not asked."""
+
+
+class ServerFailed(UpstreamAway):
+    """It answers 500: it may be in trouble, or it is what it was asked that it can't do."""
+
+
 class CredentialsRefused(UpstreamError):
     """The account, password, token or key is wrong, or may not see this."""
 

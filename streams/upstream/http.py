@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import email.utils
+import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -24,7 +25,16 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt,
 from streams.runtime.circuit import Circuit
 from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.json_text import BadJson, load
-from streams.upstream.errors import BadAnswer, CredentialsRefused, NotAllowed, NotOffered, TooLarge, UpstreamAway
+from streams.upstream.errors import (
+    BadAnswer,
+    CredentialsRefused,
+    NotAllowed,
+    NotOffered,
+    Resting,
+    ServerFailed,
+    TooLarge,
+    UpstreamAway,
+)
 from streams.upstream.origin import Origin, Resolve, chosen_address, resolve
 from streams.upstream.sockets import Socket, SocketLimits, connected
 
@@ -54,6 +64,15 @@ class Answer:
     value: Any
     status: int = 200
     now_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What goes with a request. ``any_answer``: what comes back need be no JSON."""
+
+    type: str
+    data: bytes
+    any_answer: bool = False
 
 
 class NotModified:
@@ -114,9 +133,22 @@ class Upstream:
 
     async def post_form(self, path: str, form: Pairs) -> Answer:
         """The JSON that answers a form, even with a 4xx; for reads whose parameters hold secrets. Raises as ``get``."""
-        answer = await self._ask("POST", path, form=form)
+        content = _Content("application/x-www-form-urlencoded", str(httpx.QueryParams(list(form))).encode())
+        answer = await self._ask("POST", path, content=content)
         assert isinstance(answer, Answer)
         return answer
+
+    async def send(self, method: str, path: str, params: Pairs = (), *, body: object = None) -> Answer:
+        """Change something: asked once, never tried again here, for it may have been done though the answer is lost.
+
+        ``body`` goes as JSON. Returns when the server answers well, whatever it says: ``value`` is None when that is no
+        JSON. Raises as ``get``.
+        """
+        data = b"" if body is None else json.dumps(body).encode()
+        content = _Content("" if body is None else "application/json", data, any_answer=True)
+        answer = await self._ask(method, path, params=params, content=content, once=True)
+        assert isinstance(answer, Answer)
+        return _good(answer)
 
     def socket(self, path: str, params: Pairs = ()) -> AbstractAsyncContextManager[Socket]:
         """A websocket at ``path``, with the same headers; entering raises UpstreamError. Not tried again here."""
@@ -142,20 +174,30 @@ class Upstream:
         self._unsettled.clear()
 
     async def _ask(
-        self, method: str, path: str, *, params: Pairs = (), form: Pairs | None = None, conditional: bool = False
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Pairs = (),
+        content: _Content | None = None,
+        conditional: bool = False,
+        once: bool = False,
     ) -> Answer | NotModified:
         if not self._circuit.enter():
-            raise UpstreamAway("the server did not answer a moment ago", retry_after_s=self._circuit.retry_after_s)
+            raise Resting("the server did not answer a moment ago", retry_after_s=self._circuit.retry_after_s)
         try:
             retrying = AsyncRetrying(
                 retry=retry_if_exception_type(UpstreamAway),
-                stop=stop_after_attempt(self._limits.attempts),
+                stop=stop_after_attempt(1 if once else self._limits.attempts),
                 wait=wait_random_exponential(multiplier=self._limits.wait_s, max=5),
                 reraise=True,
             )
-            answer: Answer | NotModified = await retrying(self._once, method, path, params, form, conditional)
-        except UpstreamAway:
-            self._circuit.failed()
+            answer: Answer | NotModified = await retrying(self._once, method, path, params, content, conditional)
+        except UpstreamAway as exc:
+            if once and isinstance(exc, ServerFailed):
+                self._circuit.succeeded()  # of one thing it can't do, the others are no worse
+            else:
+                self._circuit.failed()
             raise
         except asyncio.CancelledError:
             self._circuit.abandoned()
@@ -167,13 +209,13 @@ class Upstream:
         return answer
 
     async def _once(
-        self, method: str, path: str, params: Pairs, form: Pairs | None, conditional: bool
+        self, method: str, path: str, params: Pairs, content: _Content | None, conditional: bool
     ) -> Answer | NotModified:
         url = httpx.URL(f"{self._origin}{path}", params=list(params)) if params else httpx.URL(f"{self._origin}{path}")
         try:
             async with asyncio.timeout(self._limits.timeout_s):
                 for _ in range(REDIRECTS_MAX + 1):
-                    outcome = await self._exchange(method, url, form, conditional)
+                    outcome = await self._exchange(method, url, content, conditional)
                     if not isinstance(outcome, httpx.URL):
                         return outcome
                     url = outcome
@@ -186,21 +228,20 @@ class Upstream:
         raise BadAnswer("the server redirects without end")
 
     async def _exchange(
-        self, method: str, url: httpx.URL, form: Pairs | None, conditional: bool
+        self, method: str, url: httpx.URL, content: _Content | None, conditional: bool
     ) -> Answer | NotModified | httpx.URL:
         """One request: its answer, or where within the origin it was sent on to."""
         headers = {}
         if conditional and str(url) in self._etags:
             headers["If-None-Match"] = self._etags[str(url)]
-        content = None
-        if form is not None:
-            headers["Content-Type"] = "application/x-www-form-urlencoded"
-            content = str(httpx.QueryParams(list(form))).encode()
-        async with self._client.stream(method, url, headers=headers, content=content) as response:
+        if content is not None and content.type:
+            headers["Content-Type"] = content.type
+        data = content.data if content is not None else None
+        async with self._client.stream(method, url, headers=headers, content=data) as response:
             if response.status_code == httpx.codes.NOT_MODIFIED and "If-None-Match" in headers:
                 return NotModified()
             if response.has_redirect_location:
-                return self._within(url, response.headers["location"], form)
+                return self._within(url, response.headers["location"], content)
             _check_status(response)
             text = await self._body(response)
             etag = response.headers.get("etag", "")
@@ -211,18 +252,20 @@ class Upstream:
             except BadJson as exc:
                 if response.status_code >= httpx.codes.BAD_REQUEST:
                     _refuse(response.status_code)
+                if content is not None and content.any_answer:
+                    return Answer(None, response.status_code, _server_time(response))
                 raise BadAnswer(f"the server's answer is no JSON that can be read: {exc}") from None
             return Answer(value, response.status_code, _server_time(response))
 
-    def _within(self, url: httpx.URL, location: str, form: Pairs | None) -> httpx.URL:
+    def _within(self, url: httpx.URL, location: str, content: _Content | None) -> httpx.URL:
         try:
             target = url.join(location)
         except (httpx.InvalidURL, ValueError):
             raise BadAnswer("the server redirects to no address") from None
         if not self._origin.holds(target) or target.userinfo:
             raise NotAllowed("the server redirects to another origin: configure that one if it is meant")
-        if form is not None:
-            raise NotAllowed("the server redirects a form: configure the address it redirects to")
+        if content is not None:
+            raise NotAllowed("the server redirects what is sent: configure the address it redirects to")
         return target
 
     async def _body(self, response: httpx.Response) -> str:
@@ -274,6 +317,8 @@ def _check_status(response: httpx.Response) -> None:
     status = response.status_code
     if status in (401, 403):
         raise CredentialsRefused(f"the server answers {status}")
+    if status == httpx.codes.INTERNAL_SERVER_ERROR:
+        raise ServerFailed(f"the server answers {status}", retry_after_s=_retry_after(response))
     if status == httpx.codes.TOO_MANY_REQUESTS or status >= httpx.codes.INTERNAL_SERVER_ERROR:
         raise UpstreamAway(f"the server answers {status}", retry_after_s=_retry_after(response))
     is_json = "json" in response.headers.get("content-type", "").lower()

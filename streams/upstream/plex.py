@@ -1,16 +1,20 @@
-"""Plex Media Server, with the owner's token: what plays now, and the history of everybody's plays."""
+"""Plex Media Server: what plays now, and the history of everybody's plays, with the owner's token; and what is written,
+as the person whose token it is. Writes are GETs, and answer nothing."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from typing import Any, Final, TypeAlias
 
-from streams.upstream.errors import BadAnswer
+from streams.upstream.errors import BadAnswer, NotAllowed, NotOffered
 from streams.upstream.http import Upstream
 
 Json: TypeAlias = dict[str, Any]
 PAGE: Final = 200
 PAGES_MAX: Final = 1_000
+_LIBRARY: Final = "com.plexapp.plugins.library"
+_KEY = re.compile(r"[0-9]{1,20}")
 
 
 def headers(token: str) -> dict[str, str]:
@@ -48,6 +52,34 @@ class Plex:
             yield fresh
             if len(found) < PAGE:
                 return
+
+    async def item(self, key: str) -> Json:
+        """An item with the person's view of it: viewOffset, viewCount, lastViewedAt."""
+        found = _objects((await self._upstream.get(f"/library/metadata/{_checked(key)}")).value)
+        if not found:
+            raise NotOffered("the server has no such item")
+        return found[0]
+
+    async def set_position(self, key: str, position_ms: int) -> None:
+        await self._write("progress", ("key", _checked(key)), ("time", str(position_ms)), ("state", "stopped"))
+
+    async def scrobble(self, key: str) -> None:
+        """One more view, now."""
+        await self._write("scrobble", ("key", _checked(key)))
+
+    async def unscrobble(self, key: str) -> None:
+        """Not viewed, and no place to resume."""
+        await self._write("unscrobble", ("key", _checked(key)))
+
+    async def _write(self, call: str, *params: tuple[str, str]) -> None:
+        await self._upstream.send("GET", f"/:/{call}", [("identifier", _LIBRARY), *params])
+
+
+def _checked(key: str) -> str:
+    """It becomes part of an address."""
+    if not _KEY.fullmatch(key):
+        raise NotAllowed("no rating key")
+    return key
 
 
 def _name(entry: Json) -> str:

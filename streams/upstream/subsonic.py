@@ -64,6 +64,24 @@ class Subsonic:
     async def bookmarks(self) -> list[Json]:
         return _objects(await self._ask("getBookmarks"), "bookmarks", "bookmark")
 
+    async def song(self, identifier: str) -> Json:
+        """One song, with this account's playCount and played. NotOffered when there is none."""
+        found = _object(await self._ask("getSong", ("id", identifier)), "song")
+        if found is None:
+            raise NotOffered("no such song")
+        return found
+
+    async def create_bookmark(self, song: str, position_ms: int) -> None:
+        """Where it goes on, in place of what was there."""
+        await self._ask("createBookmark", ("id", song), ("position", str(position_ms)), ("comment", CLIENT))
+
+    async def delete_bookmark(self, song: str) -> None:
+        await self._ask("deleteBookmark", ("id", song))
+
+    async def scrobble(self, song: str, played_at_ms: int) -> None:
+        """One more play, each time it is said: a session that asks once only must say it (Limits.attempts)."""
+        await self._ask("scrobble", ("id", song), ("time", str(played_at_ms)), ("submission", "true"))
+
     async def play_queue(self) -> Json | None:
         """The saved queue, None when there is none."""
         return _object(await self._ask("getPlayQueue"), "playQueue")

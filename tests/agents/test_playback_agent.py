@@ -19,6 +19,7 @@ from streams.domain.policy import PLAYTHROUGH
 from streams.engine import Refused
 from streams.runtime.contract import Contract
 from streams.runtime.errors import ConfigurationError, Permanent, Unavailable
+from tests.agents.rows import DictRows
 
 USER, MEDIA = "a" * 32, "b" * 32
 KEY = playback_key(USER, MEDIA)
@@ -90,11 +91,11 @@ def run(
     contract: Contract,
     record: Record,
     table: dict[bytes, bytes] | None = None,
-    aliases: dict[bytes, bytes] | None = None,
+    forgotten: dict[bytes, bytes] | None = None,
 ) -> tuple[Batch, dict[bytes, bytes], bool]:
-    batch, kept = Batch(), {} if table is None else table
-    known = {} if aliases is None else aliases
-    done = playback.process(cast(Any, batch), cast(Any, record), kept, known, contract, PLAYTHROUGH)
+    batch, kept = Batch(), DictRows(table or {})
+    gone = {} if forgotten is None else forgotten
+    done = playback.process(cast(Any, batch), cast(Any, record), kept, {}, gone, contract, PLAYTHROUGH)
     return batch, kept, done
 
 

@@ -27,6 +27,7 @@ from streams.domain.state import State, shown
 from streams.engine import Refused
 from streams.runtime.contract import Contract
 from streams.runtime.errors import ConfigurationError, Permanent, Unavailable
+from tests.agents.rows import DictRows
 from tests.agents.test_playback_agent import HOME, LOGGED_AT, REPORT, USER, Batch, Record, _Registry
 
 # The survivor's id is the larger one: the library names it, the ids do not.
@@ -55,7 +56,7 @@ def survivor_of(aliases: dict[bytes, bytes], media: str) -> str:
 class House:
     """The agent's two tables in one partition, and what it said."""
 
-    progress: dict[bytes, bytes] = field(default_factory=dict)
+    progress: DictRows = field(default_factory=DictRows)
     aliases: dict[bytes, bytes] = field(default_factory=dict)
     said: list[PlaybackDecided] = field(default_factory=list)
     sent: list[tuple[str, bytes, bytes, int]] = field(default_factory=list)
@@ -63,7 +64,9 @@ class House:
     def report(self, media: str, **changes: Any) -> PlaybackDecided:
         event = replace(REPORT, media_id=media, **changes)
         batch, record = Batch(), Record(playback_key(USER, media), CONTRACT.encode(event))
-        assert playback.process(cast(Any, batch), cast(Any, record), self.progress, self.aliases, CONTRACT, PLAYTHROUGH)
+        assert playback.process(
+            cast(Any, batch), cast(Any, record), self.progress, self.aliases, {}, CONTRACT, PLAYTHROUGH
+        )
         decided = CONTRACT.decode(batch.sent[0][1])
         assert isinstance(decided, PlaybackDecided)
         self.sent += batch.sent

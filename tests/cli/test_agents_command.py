@@ -17,8 +17,10 @@ from streams.agents import state as rows
 from streams.agents.playback import AGENT
 from streams.cli.app import main
 from streams.domain.state import State
+from streams.engine import EngineConfig, FloodError
 from streams.engine.batch import TableSpec
 from streams.engine.changelog import SourceMark
+from streams.engine.flood import FloodGuard
 from streams.engine.store import STATE_KEY, Position, StoreState
 from streams.runtime.settings import Settings
 
@@ -161,13 +163,34 @@ def test_given_no_table_then_those_there_are(capsys: pytest.CaptureFixture[str])
 
 def test_given_names_or_none_then_run_gets_them(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[tuple[list[str], str]] = []
-    monkeypatch.setattr(agents, "run", lambda _, names, worker: ran.append((names, worker)))
+    through: list[bool] = []
+
+    def run(_: object, names: list[str], worker: str, *, through_flood: bool) -> None:
+        ran.append((names, worker))
+        through.append(through_flood)
+
+    monkeypatch.setattr(agents, "run", run)
     monkeypatch.setattr("streams.cli.role.begin", lambda _: None)
     assert main(["agents"]) == 0
     assert main(["agents", "--worker", "2"]) == 0
     assert main(["agents", "playback"]) == 0
-    assert main(["agents", "run", "playback", "--worker", "3"]) == 0
+    assert main(["agents", "run", "playback", "--worker", "3", "--through-flood"]) == 0
+    assert through == [False, False, False, True]
     assert ran == [([], "1"), ([], "2"), (["playback"], "1"), (["playback"], "3")]
+
+
+def test_a_flood_that_was_looked_at_passes_and_another_does_not() -> None:
+    usual, through = (agents.build(Settings(), through_flood=through).config for through in (False, True))
+
+    def passes(config: EngineConfig, dead: int) -> bool:
+        try:
+            FloodGuard(config.flood_run, config.flood_share, config.flood_window).check(range(dead))
+        except FloodError:
+            return False
+        return True
+
+    assert [passes(usual, 99), passes(usual, 5_000)] == [True, False]
+    assert [passes(through, 5_000), passes(through, agents.THROUGH_FLOOD)] == [True, False]
 
 
 def test_no_agent_is_named_like_a_sub_command() -> None:

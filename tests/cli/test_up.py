@@ -37,16 +37,6 @@ def test_given_a_line_of_the_supervisor_or_half_a_line_then_the_first_is_shown_a
 def test_the_pollers_run_from_the_start_for_servers_that_are_connected_later() -> None:
     started = [role.name for role in roles(Settings(), Options(agents=2))]
     assert started == [
-        *(
-            "serve",
-            "agents-1",
-            "agents-2",
-            "agents-library",
-            "project",
-            "project-library",
-            "project-tasks",
-            "relay",
-            "poll",
-            "work",
-        )
+        *("serve", "agents-1", "agents-2", "agents-library", "project", "project-library", "project-tasks"),
+        *("project-dead_letters", "project-forwarding", "relay", "poll", "work"),
     ]

@@ -20,7 +20,7 @@ from projections.models.tasks import TaskProjection, meaning
 from projections.offsets import Position
 from schemas.codec import Codec
 from schemas.errors import ContractError
-from schemas.events import EVENTS
+from schemas.events import EVENTS, UserForgotten
 from schemas.ids import SchemaIds
 from schemas.library import Change, Command, Observation
 from schemas.placement import partition_of
@@ -34,6 +34,7 @@ from schemas.topics import (
     Topic,
 )
 from streams.agents import library, playback
+from streams.agents.forgetting import forget
 from streams.domain.library.invalid import Invalid
 from streams.domain.library.outputs import At
 from streams.domain.library.rules import apply
@@ -45,6 +46,7 @@ from streams.runtime.commands import command_partition
 from streams.runtime.contract import Contract
 from streams.runtime.deadletter import CauseClass
 from streams.runtime.errors import Permanent
+from tests.agents.rows import DictRows
 from tests.domain.library.simple import DictShelf
 
 Feed = Callable[[bytes], str | None]
@@ -86,14 +88,16 @@ def contract(data: bytes) -> str | None:
 
 def placed(topic: Topic, data: bytes) -> Message[Any, Any]:
     """The record as it would lie in ``topic``: under its own key, in its person's partition."""
+    user: str
+    media: str | None
     user, media = "u", "m"
     try:
         event: Any = CODEC.decode(data)
-        user, media = event.user_ref, event.media_id
+        user, media = event.user_ref, getattr(event, "media_id", None)
     except (ContractError, AttributeError):
         # Garbage, or an event of nobody's playback: any key will do.
         pass
-    key = f"{user}:{media}".encode()
+    key = user.encode() if media is None else f"{user}:{media}".encode()
     partition = partition_of(user.encode(), topic.partitions)
     return Message(topic=topic.name, partition=partition, offset=5, key=key, value=data, timestamp=(2, LOGGED_AT))
 
@@ -103,6 +107,9 @@ def agent(data: bytes) -> str | None:
     record = placed(PLAYBACK_REPORTED, data)
     try:
         report = playback.reported(record, CONTRACT)
+        if isinstance(report, UserForgotten):
+            forget(DictRows(), DictRows(), report.user_ref, LOGGED_AT)
+            return None
         decision = decide(None, playback.as_report(report, LOGGED_AT), PLAYTHROUGH)
         if decision.verdict is Verdict.REJECTED or decision.state is None:
             return CauseClass.REJECTED

@@ -22,9 +22,10 @@ COMPOSE: dict[str, Any] = yaml.safe_load(text(FILE))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 ONCE = {"migrate", "topics", "schemas"}
 BULK = {"agents-library", "project-library", "work"}
-ROLES = BULK | {"serve", "agents", "project", "project-tasks", "relay", "poll"}
+PROMPT = {"serve", "agents", "project", "project-dead-letters", "project-tasks", "project-forwarding"}
+ROLES = BULK | PROMPT | {"relay", "cache", "poll"}
 ASKS_OTHERS = {"poll", "work"}
-OTHERS = {"kafka", "postgres", "registry"}
+OTHERS = {"kafka", "postgres", "registry", "valkey"}
 
 services = pytest.mark.parametrize("name", sorted(SERVICES))
 ours = pytest.mark.parametrize("name", sorted(ONCE | ROLES))

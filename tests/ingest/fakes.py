@@ -76,6 +76,7 @@ class FakePeople:
     sources: set[str]
     database: FakeDatabase = field(default_factory=FakeDatabase)
     rows: dict[tuple[str, str], Person] = field(default_factory=dict)
+    gone: dict[str, int] = field(default_factory=dict)
 
     async def find(self, source_id: str, upstream_users: Collection[str]) -> Mapping[str, Person]:
         self.database.ask()
@@ -102,6 +103,15 @@ class FakePeople:
         if (source_id, upstream_user) in self.rows:
             self.rows[source_id, upstream_user] = Person(user_ref, True)
 
+    async def drop(self, source_id: str, upstream_user: str, user_ref: str) -> None:
+        self.database.ask()
+        if (found := self.rows.get((source_id, upstream_user))) is not None and found.user_ref == user_ref:
+            del self.rows[source_id, upstream_user]
+
+    async def forgotten(self, account_hashes: Collection[str], user_refs: Collection[str]) -> Mapping[str, int]:
+        self.database.ask()
+        return {name: self.gone[name] for name in [*account_hashes, *user_refs] if name in self.gone}
+
 
 class FakeIdentities:
     """identity.users as of now, read from what a FakePublisher was given; ``behind`` shows an older ``seen``."""
@@ -112,7 +122,8 @@ class FakeIdentities:
         self.told: list[Changed] = []
 
     def _all(self) -> dict[bytes, str]:
-        return {record.key: record.value.decode() for record in self._publisher.of(IDENTITY_USERS.name)}
+        said = {record.key: record.value.decode() for record in self._publisher.of(IDENTITY_USERS.name)}
+        return {key: value for key, value in said.items() if value}
 
     def seen(self, key: bytes) -> str | None:
         return (self._all() if self.behind is None else self.behind).get(key)

@@ -54,6 +54,22 @@ class PeopleStoreContract(ABC):
 
         self.run(test)
 
+    def test_an_account_is_dropped_while_it_is_still_that_person(self) -> None:
+        async def test(store: PeopleStore, other: PeopleStore) -> None:
+            await store.add("home", {"ana": "a" * 32, "ben": "b" * 32})
+            await other.drop("home", "ana", "b" * 32)
+            assert set(await store.find("home", ["ana", "ben"])) == {"ana", "ben"}
+            await other.drop("home", "ana", "a" * 32)
+            assert set(await store.find("home", ["ana", "ben"])) == {"ben"}
+
+        self.run(test)
+
+    def test_nobody_was_forgotten_of_whom_nothing_is_kept(self) -> None:
+        async def test(store: PeopleStore, _: PeopleStore) -> None:
+            assert await store.forgotten(["f" * 64], ["a" * 32]) == {}
+
+        self.run(test)
+
     def test_who_is_corrected_is_published_and_nobody_else_is_made(self) -> None:
         async def test(store: PeopleStore, other: PeopleStore) -> None:
             await store.add("home", {"ana": "a" * 32})

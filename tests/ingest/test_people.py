@@ -9,7 +9,16 @@ import pytest
 
 from schemas.placement import partition_of
 from schemas.topics import IDENTITY_USERS
-from streams.ingest.people import STALE_S, People, identity_key, identity_record
+from streams.ingest.people import (
+    FOR_EVER,
+    STALE_S,
+    People,
+    identity_key,
+    identity_record,
+    marker_of_account,
+    marker_of_person,
+    marker_value,
+)
 from streams.runtime.clock import FakeClock
 from streams.runtime.database import DatabaseAway
 from streams.runtime.people import Person
@@ -184,3 +193,42 @@ def test_asking_for_the_known_makes_nobody() -> None:
     assert asyncio.run(people.known("home", ["ana", "ben"])) == refs
     assert set(store.rows) == {("home", "ana")}
     assert publisher.records == []
+
+
+NOW_MS = 1_796_069_700_000
+
+
+def mark(publisher: FakePublisher, key: bytes, since_ms: int = NOW_MS) -> None:
+    """As ``playhead forget`` writes it."""
+    publisher.records.append(Record(IDENTITY_USERS.name, partition_of(key), key, marker_value(since_ms)))
+
+
+def test_an_account_is_forgotten_since_what_the_log_or_the_table_says_and_a_user_ref_for_ever() -> None:
+    store, publisher = FakePeople({"home"}), FakePublisher()
+    people = house(store, publisher)
+    mark(publisher, marker_of_account(HASH_KEY, identity_key(HASH_KEY, "home", "ana")))
+    mark(publisher, marker_of_person(HASH_KEY, "c" * 32))
+    store.gone = {identity_key(HASH_KEY, "home", "ben").decode(): NOW_MS - 1, "d" * 32: NOW_MS}
+    names = ["ana", "ben", "eve", "c" * 32, "d" * 32]
+    wanted = {"ana": NOW_MS, "ben": NOW_MS - 1, "c" * 32: FOR_EVER, "d" * 32: FOR_EVER}
+    assert asyncio.run(people.forgotten("home", names)) == wanted
+    # Of one source: what another calls the same is somebody else.
+    assert asyncio.run(people.forgotten("jelly", ["ana", "ben"])) == {}
+    store.database.away = True
+    assert asyncio.run(house(store, publisher).forgotten("home", names)) == {"ana": NOW_MS, "c" * 32: FOR_EVER}
+
+
+def test_who_was_forgotten_is_somebody_new_even_for_a_door_that_remembers_and_a_table_that_was_restored() -> None:
+    store, publisher = FakePeople({"home"}), FakePublisher()
+    people = house(store, publisher)
+    [old] = asyncio.run(people.refs("home", ["ana"])).values()
+    key = identity_key(HASH_KEY, "home", "ana")
+    mark(publisher, marker_of_person(HASH_KEY, old))
+    publisher.records.append(Record(IDENTITY_USERS.name, partition_of(key), key, b""))
+    # The table still has her, as one restored to before that has.
+    assert store.rows["home", "ana"] == Person(old, True)
+    [new] = asyncio.run(people.refs("home", ["ana"])).values()
+    assert new != old
+    assert store.rows["home", "ana"] == Person(new, True)
+    store.database.away = True
+    assert people.remembered("home", ["ana"]) == {"ana": new}

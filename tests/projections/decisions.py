@@ -71,6 +71,7 @@ class Household:
     seed: int
     users: int = 6
     media: int = 5
+    now_ms: int = NOW_MS
     _states: dict[tuple[str, str], PlaybackDecided] = field(default_factory=dict)
     _offsets: dict[int, int] = field(default_factory=dict)
     _made: int = 0
@@ -79,7 +80,7 @@ class Household:
         self._random = random.Random(self.seed)
         self._users = [f"{self._random.getrandbits(128):032x}" for _ in range(self.users)]
         self._media = [f"{self._random.getrandbits(128):032x}" for _ in range(self.media)]
-        self._now = NOW_MS
+        self._now = self.now_ms
 
     def decisions(self, count: int) -> list[PlaybackDecided]:
         return [self._next() for _ in range(count)]

@@ -26,10 +26,11 @@ from schemas.codec.shape import INT_MAX, LONG_MAX, Array, Nullable, Plain, Recor
 from schemas.errors import Undecodable
 from schemas.golden import examples
 from streams.agents.aliases.plan import PLAN as ALIASES
+from streams.agents.forgotten.plan import PLAN as FORGOTTEN
 from streams.agents.library_state.plan import PLAN as LIBRARY
 from streams.agents.state.plan import PLAN as ROWS
 
-PLANS = (EVENTS, ROWS, ALIASES, LIBRARY)
+PLANS = (EVENTS, ROWS, ALIASES, FORGOTTEN, LIBRARY)
 _TEXTS = (
     *(("progress", "0123456789abcdef" * 2, "7", "Living room") * 4),
     "",

@@ -180,6 +180,7 @@ PINNED = {
     "ScanRequested.v1": 0x4A325EE6,
     "ScanStarted.v1": 0x7BB6C541,
     "SourceHeld.v1": 0x53A25A99,
+    "UserForgotten.v1": 0x5F647381,
 }
 
 

@@ -91,10 +91,11 @@ def test_a_playback_key_needs_a_user_without_a_colon_and_a_media() -> None:
             playback_key(user, media)
 
 
-def test_an_event_has_one_topic_but_for_copies_of_merges() -> None:
+def test_an_event_has_one_topic_but_for_copies_of_merges_and_what_was_done_about_forgetting() -> None:
     held = [event for topic in topics.TOPICS for event in topic.holds]
-    assert {event for event in held if held.count(event) > 1} == {"MediaMerged"}
+    assert {event for event in held if held.count(event) > 1} == {"MediaMerged", "UserForgotten"}
     assert topics.topic_of("MediaMerged") is topics.LIBRARY_CHANGED
+    assert topics.topic_of("UserForgotten") is topics.PLAYBACK_REPORTED
 
 
 def test_library_topics_are_placed_by_source_and_merges_are_everywhere() -> None:

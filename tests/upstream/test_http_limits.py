@@ -14,6 +14,7 @@ from streams.upstream.errors import (
     CredentialsRefused,
     NotAllowed,
     NotOffered,
+    ServerFailed,
     TooLarge,
     UpstreamAway,
     UpstreamError,
@@ -171,7 +172,7 @@ def test_json_that_is_a_bomb_or_none_is_a_bad_answer(body: str | bytes) -> None:
         ("405 Method Not Allowed", NotOffered),
         ("400 Bad Request", BadAnswer),
         ("429 Too Many Requests", UpstreamAway),
-        ("500 Internal Server Error", UpstreamAway),
+        ("500 Internal Server Error", ServerFailed),
         ("503 Service Unavailable", UpstreamAway),
     ],
 )

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from streams.ingest.door import Receipt
 from streams.ingest.hooks import ParsedReport, Rejected
+from streams.ingest.identify import FORGOTTEN
 from streams.ingest.pollers.lists import Listing, ServerPoller
 from streams.ingest.pollers.news import EVERYTHING, News
 from streams.ingest.pollers.statements import PLAYING, EventIds, Playing, Statement, step
@@ -156,6 +157,10 @@ class Poll:
             polled.rejected += len(receipt.rejected)
             still = {key for _, key in ordered[start + REPORTS_AT_ONCE :]}
             done = {key: waiting.pop(key) for _, key in chunk if key in waiting and key not in still}
+            # Nothing is kept of somebody who was forgotten: not even that a poll saw them.
+            for one in receipt.rejected:
+                if one.reason == FORGOTTEN:
+                    done[chunk[one.index][1]] = None
             await self._store.keep(self._source_id, done)
         # What changed without a report.
         places = list(waiting)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
 
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from schemas.library import MediaMerged
 from streams.cli.admin import door_connection
@@ -39,7 +39,7 @@ class Shelf(Protocol):
 class Web:
     """A fake server on a port that stays its own, up or down."""
 
-    def __init__(self, app: FastAPI) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._port = 0
         self._thread: threading.Thread | None = None

@@ -22,6 +22,7 @@ from streams.domain.policy import PLAYTHROUGH
 from streams.domain.state import shown
 from streams.runtime.contract import Contract
 from streams.runtime.settings import Settings
+from tests.agents.rows import DictRows
 from tests.agents.test_playback_agent import Batch, Record
 from tests.integration.projections.test_api import ANA, BO, CYD, House
 from tests.projections.changes import merged, placed
@@ -205,7 +206,7 @@ def test_joined_when_read_is_what_the_agent_joins(house: House, merge: Any) -> N
     for seed in range(6):
         dice = random.Random(seed)
         person, names = f"{dice.getrandbits(128):032x}", [f"{dice.getrandbits(128):032x}" for _ in range(3)]
-        progress: dict[bytes, bytes] = {}
+        progress = DictRows()
         aliases: dict[bytes, bytes] = {}
         merges = [(names[0], names[1]), (names[1], names[2])]
         for step in range(30):
@@ -246,11 +247,11 @@ def _report(dice: random.Random, person: str, media: str, step: int) -> Playback
 
 
 def _decide(
-    contract: Contract, progress: dict[bytes, bytes], aliases: dict[bytes, bytes], report: PlaybackReported
+    contract: Contract, progress: DictRows, aliases: dict[bytes, bytes], report: PlaybackReported
 ) -> PlaybackDecided:
     batch = Batch(partition=partition_for(cast(Any, report)))
     record = Record(playback_key(report.user_ref, report.media_id), contract.encode(report), _partition=batch.partition)
-    assert playback.process(cast(Any, batch), cast(Any, record), progress, aliases, contract, PLAYTHROUGH)
+    assert playback.process(cast(Any, batch), cast(Any, record), progress, aliases, {}, contract, PLAYTHROUGH)
     decided = contract.decode(batch.sent[0][1])
     assert isinstance(decided, PlaybackDecided)
     row = progress[playback_key(decided.user_ref, decided.media_id)]

@@ -162,7 +162,7 @@ class World:
 
     # --- running
 
-    def runner(self, *, failpoint: Failpoint = disarmed, group: str | None = None) -> Runner[PlaybackDecided]:
+    def runner(self, *, failpoint: Failpoint = disarmed, group: str | None = None) -> Runner[Any]:
         return Runner(
             projection_of(self.topic),
             self.settings,

@@ -6,6 +6,7 @@ import copy
 import hashlib
 import json
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -36,8 +37,13 @@ class FakeAudiobookshelf:
         """item → episodes, in a library of their own"""
         self.repeat_pages = False
         self.reverse = False
+        self.bends: Callable[[float], float] = lambda seconds: seconds
+        """What it makes of a position that it is told"""
         self.app = FastAPI()
+        self.app.add_api_route("/api/me", self._get_me)
         self.app.add_api_route("/api/me/progress", self._get_progress)
+        self.app.add_api_route("/api/me/progress/{item}", self._get_one)
+        self.app.add_api_route("/api/me/progress/{item}", self._patch, methods=["PATCH"])
         self.app.add_api_route("/api/me/listening-sessions", self._get_sessions)
         self.app.add_api_route("/api/libraries", self._get_libraries)
         self.app.add_api_route("/api/libraries/{library}/items", self._get_items)
@@ -172,6 +178,24 @@ class FakeAudiobookshelf:
     async def _get_progress(self, request: Request) -> Response:
         rows = self.progress[::-1] if self.reverse else self.progress
         return self._json(request, {"mediaProgress": rows})
+
+    async def _get_me(self, request: Request) -> Response:
+        return self._json(request, {"id": USER, "username": "ana", "mediaProgress": self.progress})
+
+    async def _get_one(self, request: Request, item: str) -> Response:
+        row = next((row for row in self.progress if row["libraryItemId"] == item), None)
+        return PlainTextResponse("Not Found", 404) if row is None else self._json(request, row)
+
+    async def _patch(self, request: Request, item: str) -> Response:
+        if item not in self.durations:
+            return PlainTextResponse("Not Found", 404)
+        changes = await request.json()
+        answer = self._json(request, {})
+        if answer.status_code == 200:
+            if isinstance(changes.get("currentTime"), int | float):
+                changes["currentTime"] = self.bends(changes["currentTime"])
+            self.patch(item, **changes)
+        return PlainTextResponse("OK", answer.status_code)
 
     async def _get_sessions(self, request: Request) -> Response:
         page, size = int(request.query_params.get("page", 0)), int(request.query_params.get("itemsPerPage", 10))

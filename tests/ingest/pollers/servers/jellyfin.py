@@ -48,6 +48,8 @@ class FakeJellyfin:
         self.reverse = False
         self.requests: list[str] = []
         self.away = False
+        self.bends: Callable[[int], int] = lambda ticks: ticks
+        """What it makes of a position that it is told"""
         self.person: str | None = None
         """Whose token it is, who is no administrator; None: it is a key."""
         self.app = FastAPI()
@@ -57,6 +59,7 @@ class FakeJellyfin:
         self.app.add_api_route("/UserItems/Resume", self._resume)
         self.app.add_api_route("/Items", self._played)
         self.app.add_api_route("/UserItems/{item}/UserData", self._user_data)
+        self.app.add_api_route("/UserItems/{item}/UserData", self._set_user_data, methods=["POST"])
 
     # -- what clients do ---------------------------------------------------------------------------------------
 
@@ -190,7 +193,21 @@ class FakeJellyfin:
         }
 
     async def _user_data(self, request: Request, item: str, userId: str) -> Response:
+        if item not in self.items:
+            return Response(status_code=404)
         return self._json(request, self._data(userId, item))
+
+    async def _set_user_data(self, request: Request, item: str, userId: str) -> Response:
+        """Each field that is there is kept as it is; the others stay."""
+        if item not in self.items:
+            return Response(status_code=404)
+        data = await request.json()
+        answer = self._json(request, {})
+        if answer.status_code == 200:
+            if "PlaybackPositionTicks" in data:
+                data["PlaybackPositionTicks"] = self.bends(data["PlaybackPositionTicks"])
+            self._data(userId, item).update(data)
+        return answer
 
     def _page(self, request: Request, user: str, wanted: Any) -> Response:
         rows = [(item, data) for (who, item), data in self.data.items() if who == user and wanted(data)]

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 
 @asynccontextmanager
-async def running(app: FastAPI, port: int = 0) -> AsyncIterator[str]:
+async def running(app: ASGIApp, port: int = 0) -> AsyncIterator[str]:
     """The address of ``app`` while it answers."""
     # With its protocol named: only then asyncio sends small writes at once (TCP_NODELAY).
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -132,6 +132,8 @@ class FakeSubsonic:
         """pages of songs that are still answered"""
         self.moves_while_read: list[Callable[[], None]] = []
         """done one by one, each after a page of songs"""
+        self.bends: Callable[[int], int] = lambda position: position
+        """What it makes of a position that it is told"""
         self.lacks: set[str] = set()
         """methods it does not have besides"""
         self.scans = 0
@@ -248,11 +250,28 @@ class FakeSubsonic:
             status, code = self.flavour.unknown_method
             message = "view not found" if code == 70 else "Unknown method"
             return self._failed(code, message, status)
-        content: dict[str, Any] = handler(form)
+        content: dict[str, Any] | None = handler(form)
+        if content is None:
+            return self._failed(70, "data not found")
         return JSONResponse({"subsonic-response": {"status": "ok", **self._kind(), **content}})
 
+    def _getSong(self, form: dict[str, str]) -> dict[str, Any] | None:
+        return {"song": self._song(form["id"])} if form["id"] in self.songs else None
+
+    def _createBookmark(self, form: dict[str, str]) -> dict[str, Any]:
+        self.create_bookmark(form["id"], self.bends(int(form["position"])))
+        return {}
+
+    def _deleteBookmark(self, form: dict[str, str]) -> dict[str, Any]:
+        self.stored.bookmarks.pop(form["id"], None)
+        return {}
+
+    def _scrobble(self, form: dict[str, str]) -> dict[str, Any]:
+        self.scrobble(form["id"], int(form["time"]), submission=form.get("submission") != "false")
+        return {}
+
     def _offers(self, name: str) -> bool:
-        if name in ("getBookmarks", "getPlayQueue"):
+        if name in ("getBookmarks", "getPlayQueue", "createBookmark", "deleteBookmark"):
             return self.flavour.bookmarks
         return name != "getNowPlaying" or self.flavour.now_playing
 

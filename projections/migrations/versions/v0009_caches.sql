@@ -1,0 +1,2 @@
+-- caches
+SELECT;

@@ -1,0 +1,2 @@
+-- reconcile
+SELECT;

@@ -1,0 +1,1 @@
+"""Progress to media servers: what each is told, and how."""

@@ -1,0 +1,223 @@
+"""The cache as readers use it: look, read what is missing, offer it. Never needed for a right answer.
+
+    look ─ hit ──► answer
+      │─ fill ──► read PostgreSQL ─► offer under the token ─► answer
+      │─ busy ──► wait a little, look again; then read as below
+      └─ closed ─► read PostgreSQL ─► offer without a token: nothing older is shown from now on ─► answer
+
+What a request reads itself was read after the request began, so it is never older than what its sender has seen. A
+cached answer is shown only while nobody has seen, or was told of, anything newer: a fill is taken only when since its
+``look`` no other answer was offered and no floor rose above it (cache_scripts.py).
+
+Versions of a key compare: (model_epoch, log_epoch, offset) in the one partition that is its home.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Self, TypeVar
+
+from valkey.asyncio import BlockingConnectionPool, Valkey
+from valkey.asyncio.retry import Retry
+from valkey.backoff import NoBackoff
+from valkey.exceptions import ValkeyError
+
+from streams.runtime import cache_scripts as scripts
+from streams.runtime import metrics
+from streams.runtime.circuit import Circuit
+from streams.runtime.clock import Clock, SystemClock
+from streams.runtime.errors import ConfigurationError
+from streams.runtime.settings import Settings
+
+MODEL_KEY: Final = "model"
+"""Cache key of the invalidation that means everything: another read model is live."""
+OPEN_MS: Final = 1_500
+"""How long the cache stays open unless its worker says again that it may."""
+TIMEOUT_S: Final = OPEN_MS / 1000 + 0.1
+"""Longest wait for Valkey. Not shorter: when a frozen one is given up, it must not count as open any more, so that
+what is then read past it can't be followed by something older from it."""
+REST_S: Final = 1.0
+CONNECTIONS_MAX: Final = 32
+BUSY_WAIT_S: Final = 0.3
+DEPS_MAX: Final = 2_000
+VALUE_BYTES_MAX: Final = 2**20
+_BUSY_FIRST_S, _BUSY_MAX_S = 0.005, 0.04
+OWED_MAX: Final = 10_000
+_AWAY = (ValkeyError, OSError, TimeoutError)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Stamp:
+    """A version of a cache key."""
+
+    model_epoch: int
+    log_epoch: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.model_epoch}.{self.log_epoch}.{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[T]):
+    """What a reader found.
+
+    ``document``: the value as JSON types. ``deps``: every key it depends on, each with the version it was read at, the
+    first being the key it is kept under; None: it is not to be kept. ``shows``: what who gets it has seen of keys; no
+    answer shows less of them from now on.
+    """
+
+    value: T
+    document: Any = None
+    deps: Sequence[tuple[str, Stamp]] | None = None
+    shows: Sequence[tuple[str, Stamp]] = ()
+
+
+def url_of(settings: Settings) -> str | None:
+    """Where the cache is. Raises ConfigurationError for what is no address of a Valkey."""
+    if settings.cache.url is None:
+        return None
+    url = settings.cache.url.get_secret_value()
+    if not url.startswith(("valkey://", "valkeys://", "redis://", "rediss://")):
+        raise ConfigurationError("PLAYHEAD_CACHE__URL is no valkey:// or valkeys:// address")
+    return url
+
+
+class Cache:
+    """One process's way to the cache; use as an async context manager. No method raises because Valkey is away."""
+
+    def __init__(self, url: str | None, *, clock: Clock | None = None, timeout_s: float = TIMEOUT_S) -> None:
+        """``url`` None: there is no cache, and every read goes to its reader."""
+        self._circuit = Circuit("valkey", clock or SystemClock(), rest_s=REST_S)
+        self._owed: OrderedDict[str, tuple[Any, tuple[object, ...]]] = OrderedDict()
+        self._generation = self._refused = ""
+        self._valkey: Valkey | None = None
+        if url is not None:
+            self._valkey = Valkey.from_pool(
+                BlockingConnectionPool.from_url(
+                    url,
+                    max_connections=CONNECTIONS_MAX,
+                    timeout=timeout_s,
+                    socket_timeout=timeout_s,
+                    socket_connect_timeout=timeout_s,
+                    retry=Retry(NoBackoff(), 0),
+                )
+            )
+            self._look = self._valkey.register_script(scripts.LOOK)
+            self._offer = self._valkey.register_script(scripts.OFFER)
+            self._raise = self._valkey.register_script(scripts.RAISE)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self._valkey is not None:
+            await self._valkey.aclose(close_connection_pool=True)
+
+    async def through(
+        self,
+        key: str,
+        variant: str,
+        read: Callable[[], Awaitable[Answer[T]]],
+        restore: Callable[[Any], T],
+        *,
+        fresh: bool = False,
+    ) -> T:
+        """What ``read`` answers, or what it answered before and nobody knows to be stale: then ``restore`` makes it
+        from the document. ``variant`` tells answers of one key apart (a page size). ``fresh``: read in any case."""
+        kind = key.partition(":")[0]
+        if self._valkey is None:
+            return (await read()).value
+        outcome, generation, token, document = await self._looked(key, variant, fresh)
+        metrics.CACHE_READS.labels(kind, "fresh" if fresh and outcome == "fill" else outcome).inc()
+        if outcome == "hit":
+            return restore(json.loads(document))
+        answer = await read()
+        await self._offered(key, variant, token, generation, answer)
+        return answer.value
+
+    async def raise_floors(self, newer: Iterable[tuple[str, Stamp]]) -> None:
+        """Nothing below these versions is shown from now on, as if the worker had come that far already."""
+        named = _flat(newer)
+        if named and self._valkey is not None:
+            await self._told(",".join(named[::2]), self._raise, ("", "{}", *named))
+
+    async def _looked(self, key: str, variant: str, fresh: bool) -> tuple[str, str, str, bytes]:
+        """(outcome, generation, token, document): hit, fill with a token, busy after waiting in vain, closed, away."""
+        token = secrets.token_hex(8)
+        deadline = time.monotonic() + BUSY_WAIT_S
+        pause = _BUSY_FIRST_S
+        while True:
+            found = await self._call(self._look, key, variant, token, scripts.TOKEN_TTL_MS, int(fresh))
+            if found is None:
+                return "away", "", "", b""
+            outcome = found[0].decode()
+            if outcome == "closed":
+                return "closed", "", "", b""
+            self._generation = generation = found[1].decode()
+            if generation == self._refused:
+                # More was shown while Valkey was away than could be kept in mind: not before it begins anew.
+                return "closed", "", "", b""
+            if outcome == "hit":
+                return "hit", generation, "", found[2]
+            if outcome == "fill":
+                return "fill", generation, token, b""
+            # Somebody reads it at this moment: once in a while that takes longer than reading it as well.
+            fresh = time.monotonic() + pause > deadline
+            if not fresh:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _BUSY_MAX_S)
+
+    async def _offered(self, key: str, variant: str, token: str, generation: str, answer: Answer[Any]) -> None:
+        if answer.deps is None:
+            return
+        deps = json.dumps([[name, str(stamp)] for name, stamp in answer.deps])
+        value = json.dumps(answer.document) if token else ""
+        if len(answer.deps) > DEPS_MAX or len(value) > VALUE_BYTES_MAX:
+            token = value = ""
+        said = (key, variant, token, generation, deps, value, scripts.ENTRY_TTL_S, *_flat(answer.shows))
+        done = await self._told(f"{key}#{variant}", self._offer, said)
+        metrics.CACHE_FILLS.labels("away" if done is None else done.decode()).inc()
+
+    async def _told(self, name: str, script: Any, arguments: tuple[object, ...]) -> Any:
+        """As ``_call``; what can't be said now is said later, before anything else is asked: what was shown must not
+        be followed by something older."""
+        done = await self._call(script, *arguments)
+        if done is None:
+            self._owed[name] = (script, arguments)
+            self._owed.move_to_end(name)
+            if len(self._owed) > OWED_MAX:
+                self._owed.clear()
+                self._refused = self._generation
+        return done
+
+    async def _call(self, script: Any, *arguments: object) -> Any:
+        """What a script answers; None when Valkey is away."""
+        if not self._circuit.enter():
+            return None
+        try:
+            while self._owed:
+                name, (owed, said) = next(iter(self._owed.items()))
+                await owed(args=said)
+                self._owed.pop(name, None)
+            answer = await script(args=arguments)
+        except _AWAY:
+            self._circuit.failed()
+            return None
+        except BaseException:
+            self._circuit.abandoned()
+            raise
+        self._circuit.succeeded()
+        return answer
+
+
+def _flat(pairs: Iterable[tuple[str, Stamp]]) -> list[str]:
+    return [str(part) for pair in pairs for part in pair]

@@ -1,0 +1,29 @@
+"""Reads through the cache: kept while nobody knows better, never older than what was seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.caches.kitchen import Kitchen
+from tests.integration.projections.world import eventually
+
+pytestmark = pytest.mark.services
+ANA, FILM = "a" * 32, "f" * 32
+
+
+def test_an_answer_is_kept_until_its_key_is_invalidated(kitchen: Kitchen) -> None:
+    kitchen.decide(ANA, FILM, 1_000)
+    kitchen.relay_all()
+    with kitchen.keeping():
+        first = kitchen.progress(ANA, FILM)
+        kitchen.forge(ANA, FILM, position_ms=77)
+        again = kitchen.progress(ANA, FILM)
+        assert first is not None
+        assert again == first
+        assert first["position_ms"] == 1_000
+        version = kitchen.decide(ANA, FILM, 2_000)
+        kitchen.relay_all()
+        eventually(lambda: kitchen.floor(f"progress:{ANA}:{FILM}") == f"1.1.{version}", "the floor rose")
+        newest = kitchen.progress(ANA, FILM)
+        assert newest is not None
+        assert (newest["position_ms"], newest["version"]) == (2_000, version)
