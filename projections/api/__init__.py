@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from projections.api.caching import CachedReadModels
+from projections.api.caching_library import CachedLibraryModels
 from projections.api.change_hub import ChangeHub
 from projections.api.changes import changes_router
 from projections.api.corrections import corrections_router
@@ -13,6 +14,7 @@ from projections.api.read_models import ReadModels
 from projections.api.router import api_router
 
 __all__ = [
+    "CachedLibraryModels",
     "CachedReadModels",
     "ChangeHub",
     "LibraryModels",

@@ -89,7 +89,7 @@ class CachedReadModels(ReadModels):
             items = _items(version.model_epoch, rows[0]["seen_items"] or ())
             own = (f"continue:{user}", Stamp(version.model_epoch, version.log_epoch, version.offset))
             document = {"rows": list(page.rows), "version": [*_parts(version)]}
-            return Answer(page, document, [own, *_item_deps(items)], _shown(user, page.rows))
+            return Answer(page, document, [own, *_item_deps(items)], [*_shown(user, page.rows), own])
 
         def restore(document: Mapping[str, Any]) -> Page:
             return Page(document["rows"], Version(*document["version"]))

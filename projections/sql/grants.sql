@@ -92,3 +92,8 @@ GRANT UPDATE (tried), DELETE ON core.forward_plays TO playhead_worker;
 GRANT INSERT, DELETE ON core.forward_sent TO playhead_worker;
 GRANT SELECT (source_id, upstream_user, user_ref) ON core.users TO playhead_worker;
 GRANT SELECT ON api.media TO playhead_worker;
+
+-- the cache worker asks for heavy lists to be read again, and whoever does reads them as the API does
+REVOKE ALL ON FUNCTION core.want_cache(text, text, integer, bigint, text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION core.want_cache(text, text, integer, bigint, text) TO playhead_worker;
+GRANT SELECT ON api.collections, api.collection_items, api.items, api.sources TO playhead_worker;

@@ -13,6 +13,7 @@ def cache() -> None:
     """
     from streams.cli import role
     from streams.cli.stopping import until_signal
+    from streams.effects.cache.heavy import heavy_lists
     from streams.effects.cache.keeper import Keeper
     from streams.runtime import failpoints
     from streams.runtime.cache import url_of
@@ -23,6 +24,6 @@ def cache() -> None:
     url = url_of(settings)
     if url is None:
         raise ConfigurationError("no cache to keep: set PLAYHEAD_CACHE__URL or PLAYHEAD_CACHE__URL_FILE")
-    keeper = Keeper(settings, url, Contract.of(settings), failpoint=failpoints.armed(settings.failpoints))
-    with until_signal() as stop:
-        keeper.run(stop)
+    with until_signal() as stop, heavy_lists(settings, url) as heard:
+        failpoint = failpoints.armed(settings.failpoints)
+        Keeper(settings, url, Contract.of(settings), failpoint=failpoint, heard=heard).run(stop)

@@ -66,9 +66,9 @@ def listen(host: str, port: int) -> socket.socket:
 def application(settings: Settings) -> FastAPI:
     """The HTTP application of this role. Connects when its lifespan begins, not before."""
     from projections.api import (
+        CachedLibraryModels,
         CachedReadModels,
         ChangeHub,
-        LibraryModels,
         Names,
         api_router,
         changes_router,
@@ -113,7 +113,7 @@ def application(settings: Settings) -> FastAPI:
     names = Names(PostgresPeople(ingest.database), PostgresAliases(ingest.database))
     app.include_router(api_router(read, names, ingest.guard))
     app.include_router(corrections_router(read, names, ingest.door, ingest.guard, clock))
-    app.include_router(library_router(LibraryModels(reader), names, ingest.guard))
+    app.include_router(library_router(CachedLibraryModels(reader, cache), names, ingest.guard))
     app.include_router(changes_router(hub, names, ingest.guard, clock=clock))
     app.state.changes = hub
     return app

@@ -6,13 +6,13 @@ import typer
 
 
 def work(
-    kinds: str = typer.Option("scan,metadata,forward", help="Kinds of tasks to do, with commas between."),
+    kinds: str = typer.Option("scan,metadata,forward,cache", help="Kinds of tasks to do, with commas between."),
     scans: int = typer.Option(2, min=1, max=32, help="Scans at once in this process, each of another source."),
     watch: bool = typer.Option(True, help="Watch the file trees for which that was asked."),
     schedule: bool = typer.Option(True, help="Ask for the scans that are due by schedule."),
 ) -> None:
-    """Do tasks until SIGTERM or Ctrl-C: scan sources, read details again, tell servers of progress made elsewhere; ask
-    for scans by schedule and on changes.
+    """Do tasks until SIGTERM or Ctrl-C: scan sources, read details again, tell servers of progress made elsewhere; keep
+    heavy lists in the cache; ask for scans by schedule and on changes.
 
     Start as many as you like, on every machine that sees the files: a task is done by one at a time, under a lease of
     30 s by PostgreSQL's clock. What fails in passing is tried again, 2 s to 5 min later, 8 times; then it is a dead
@@ -22,10 +22,12 @@ def work(
 
     Examples:  playhead work  ·  playhead work --kinds scan --scans 4 --no-watch  ·  playhead work --kinds metadata
     """
+    from projections.api.caching_library import warm
     from streams.cli import role
     from streams.cli.stopping import until_signal
     from streams.effects.wiring import KINDS, make_worker
     from streams.runtime import failpoints
+    from streams.runtime.cache import url_of
     from streams.runtime.contract import Contract
 
     wanted = [name.strip() for name in kinds.split(",") if name.strip()]
@@ -34,6 +36,7 @@ def work(
         raise typer.BadParameter(f"the kinds are {', '.join(KINDS)}", param_hint="--kinds")
     role.give_way()
     settings = role.begin("work")
+    url = url_of(settings)
     with (
         until_signal() as stop,
         make_worker(
@@ -43,6 +46,7 @@ def work(
             scans_at_once=scans,
             watching=watch,
             scheduling=schedule,
+            warm=None if url is None else lambda collection: warm(settings, url, collection),
             failpoint=failpoints.armed(settings.failpoints),
         ) as worker,
     ):

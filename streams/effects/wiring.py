@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from streams.effects.forward.sessions import Sessions
-from streams.effects.kinds import Kind, forward, metadata, scan
+from streams.effects.kinds import Kind, cache, forward, metadata, scan
 from streams.effects.known import KnownFiles
 from streams.effects.letters import Letters
 from streams.effects.observing import ObservedSink
@@ -28,7 +28,7 @@ from streams.runtime.settings import Settings
 from streams.runtime.trees import scannable
 from streams.runtime.upstreams import upstream_entry
 
-KINDS: Final = (scan.NAME, metadata.NAME, forward.NAME)
+KINDS: Final = (scan.NAME, metadata.NAME, forward.NAME, cache.NAME)
 """What this build can do. Tasks of other kinds wait until one that can."""
 
 
@@ -41,6 +41,7 @@ def make_worker(
     scans_at_once: int = scan.AT_ONCE,
     watching: bool = True,
     scheduling: bool = True,
+    warm: cache.Warm | None = None,
     ttl_s: float = TTL_S,
     clock: Clock | None = None,
     failpoint: Failpoint = disarmed,
@@ -78,6 +79,7 @@ def make_worker(
             scan.NAME: scan.scan_kind(scans, at_once=scans_at_once),
             metadata.NAME: metadata.metadata_kind(requests),
             forward.NAME: forward.forward_kind(forwards),
+            cache.NAME: cache.cache_kind(warm, failpoint),
         }
         chores: list[Chore] = []
         if scheduling:

@@ -15,6 +15,7 @@ Versions of a key compare: (model_epoch, log_epoch, offset) in the one partition
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import secrets
 import time
@@ -33,10 +34,14 @@ from streams.runtime import metrics
 from streams.runtime.circuit import Circuit
 from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.errors import ConfigurationError
+from streams.runtime.memory import Memory
 from streams.runtime.settings import Settings
 
 MODEL_KEY: Final = "model"
 """Cache key of the invalidation that means everything: another read model is live."""
+HEAVY_PREFIX: Final = "playhead:heavy:"
+HEAVY_S: Final = 3_600
+"""So long after it was read last a heavy list is kept in the cache before it is asked for."""
 OPEN_MS: Final = 1_500
 """How long the cache stays open unless its worker says again that it may."""
 TIMEOUT_S: Final = OPEN_MS / 1000 + 0.1
@@ -99,6 +104,7 @@ class Cache:
         self._circuit = Circuit("valkey", clock or SystemClock(), rest_s=REST_S)
         self._owed: OrderedDict[str, tuple[Any, tuple[object, ...]]] = OrderedDict()
         self._generation = self._refused = ""
+        self._noted = Memory[str, bool](clock or SystemClock(), size=1_000, fresh_s=HEAVY_S / 10)
         self._valkey: Valkey | None = None
         if url is not None:
             self._valkey = Valkey.from_pool(
@@ -149,6 +155,14 @@ class Cache:
         named = _flat(newer)
         if named and self._valkey is not None:
             await self._told(",".join(named[::2]), self._raise, ("", "{}", *named))
+
+    async def note_heavy(self, key: str) -> None:
+        """Somebody reads this list, and it is much to read."""
+        if self._valkey is None or self._circuit.is_open or self._noted.fresh(key):
+            return
+        self._noted.learn(key, True)
+        with contextlib.suppress(*_AWAY):
+            await self._valkey.set(HEAVY_PREFIX + key, 1, ex=HEAVY_S)
 
     async def _looked(self, key: str, variant: str, fresh: bool) -> tuple[str, str, str, bytes]:
         """(outcome, generation, token, document): hit, fill with a token, busy after waiting in vain, closed, away."""

@@ -123,9 +123,10 @@ local ours = ARGV[3] ~= '' and ARGV[4] == generation and redis.call('GET', fill)
 redis.call('DEL', fill)
 if ours then
     if not above(generation, bucket, deps) then return 'stale' end
+    -- own: the oldest version of the key that any of the answers was read at.
     local own = redis.call('HGET', entry, 'own')
-    if own and own ~= deps[1][2] then redis.call('UNLINK', entry) end
-    redis.call('HSET', entry, 'own', deps[1][2], 'deps:' .. ARGV[2], ARGV[5], 'value:' .. ARGV[2], ARGV[6])
+    if not own or older(deps[1][2], own) then redis.call('HSET', entry, 'own', deps[1][2]) end
+    redis.call('HSET', entry, 'deps:' .. ARGV[2], ARGV[5], 'value:' .. ARGV[2], ARGV[6])
     -- Only from the first: a hash that was prolonged would outlive floors.
     redis.call('EXPIRE', entry, ARGV[7], 'NX')
     return 'stored'

@@ -65,6 +65,7 @@ POINTS: dict[str, str] = {
     "dlq.done": "the letters are marked redriven",
     "dlq.folded": "a record was read again and folded, not committed",
     "dlq.reread": "that and the letter's mark are committed",
+    "cache.page": "a page of a heavy list is in the cache, others are not",
     "relay.read_outbox": "outbox rows are read, nothing was published",
     "relay.published": "published and acknowledged, rows not deleted",
     "relay.deleted": "published rows are deleted and committed",

@@ -16,14 +16,14 @@ from typing import Any
 from projections.api.caching import CachedReadModels
 from projections.api.read_models import Row
 from streams.runtime import metrics
-from streams.runtime.cache import OPEN_MS, Cache
+from streams.runtime.cache import TIMEOUT_S, Cache
 from streams.runtime.database import Database
 from streams.runtime.errors import Unavailable
 from tests.integration.caches.kitchen import Kitchen
 from tests.integration.projections.world import environment_of
 
 KEEPER_FAULTS = (
-    "cache.read=kill:0.05,cache.raised=kill:0.05,cache.renewed=kill:0.02,cache.opening=kill:0.1,cache.opened=kill:0.1"
+    "cache.read=kill:0.03,cache.raised=kill:0.03,cache.renewed=kill:0.01,cache.opening=kill:0.1,cache.opened=kill:0.1"
 )
 
 
@@ -44,11 +44,14 @@ class SlowReadModels(CachedReadModels):
 class Checker:
     """``seen``: the newest version anybody was shown, by key; all readers are of different "processes"."""
 
-    def __init__(self, kitchen: Kitchen, seed: int) -> None:
+    def __init__(
+        self, kitchen: Kitchen, seed: int, *, users: int = 2, media: int = 2, timeout_s: float = TIMEOUT_S
+    ) -> None:
         self.kitchen = kitchen
+        self.timeout_s = timeout_s
         self.dice = random.Random(seed)
-        self.users = [f"{self.dice.getrandbits(128):032x}" for _ in range(3)]
-        self.media = [f"{self.dice.getrandbits(128):032x}" for _ in range(3)]
+        self.users = [f"{self.dice.getrandbits(128):032x}" for _ in range(users)]
+        self.media = [f"{self.dice.getrandbits(128):032x}" for _ in range(media)]
         self.wrong: list[str] = []
         self.reads = 0
         self.own = 0
@@ -157,15 +160,17 @@ class Checker:
 
     def _models(self, dice: random.Random) -> SlowReadModels:
         database = Database(self.kitchen.settings.postgres.conninfo("reader"), timeout_s=20)
-        return SlowReadModels(database, Cache(self.kitchen.server.url), dice)
+        return SlowReadModels(database, Cache(self.kitchen.server.url, timeout_s=self.timeout_s), dice)
 
 
 @contextmanager
-def keepers_that_die(kitchen: Kitchen, quarantine_s: float, faults: str = KEEPER_FAULTS) -> Iterator[list[int]]:
+def keepers_that_die(
+    kitchen: Kitchen, quarantine_s: float, open_ms: int, faults: str = KEEPER_FAULTS
+) -> Iterator[list[int]]:
     """One keeper after the other, each a process that kills itself sooner or later; yields how they ended."""
     stop = threading.Event()
     ended: list[int] = []
-    command = [sys.executable, "-m", "tests.integration.caches.child", str(quarantine_s), str(OPEN_MS)]
+    command = [sys.executable, "-m", "tests.integration.caches.child", str(quarantine_s), str(open_ms)]
     environment = {**os.environ, **environment_of(kitchen.settings, PLAYHEAD_FAILPOINTS=faults)}
 
     def run() -> None:
@@ -192,7 +197,7 @@ def disturb(kitchen: Kitchen, dice: random.Random, until: float) -> Sequence[str
     """What can happen to Valkey, one after the other; returns what was done."""
     done: list[str] = []
     while time.monotonic() < until:
-        time.sleep(dice.uniform(1.0, 4.0))
+        time.sleep(dice.uniform(1.0, 12.0))
         what = dice.choice(("kill", "freeze shortly", "freeze", "evict", "evict", "flush"))
         done.append(what)
         match what:
@@ -213,6 +218,21 @@ def disturb(kitchen: Kitchen, dice: random.Random, until: float) -> Sequence[str
             case _:
                 kitchen.clear()
     return done
+
+
+def evict_answers(kitchen: Kitchen, dice: random.Random, until: float) -> None:
+    """Answers and tokens go away under memory pressure; now and then the relay gets to work."""
+    relay = kitchen.relay()
+    client = kitchen.client()
+    while time.monotonic() < until:
+        time.sleep(dice.uniform(0.0, 0.3))
+        for key in client.scan_iter(dice.choice(("playhead:entry:*", "playhead:fill:*")), count=1_000):
+            if dice.random() < 0.3:
+                client.delete(key)
+        if dice.random() < 0.1:
+            relay.publish_some()
+    client.connection_pool.disconnect()
+    relay.close()
 
 
 def hits() -> float:

@@ -19,7 +19,7 @@ from projections.api.read_models import Page, Row
 from projections.base import Record
 from projections.models.playback import PlaybackProjection
 from projections.relay import Relay
-from schemas.events import PlaybackDecided, SourcePosition, UserForgotten
+from schemas.events import CacheInvalidated, PlaybackDecided, SourcePosition, UserForgotten
 from schemas.ids import SchemaIds
 from schemas.placement import partition_of
 from schemas.topics import CACHE_INVALIDATED
@@ -32,7 +32,7 @@ from streams.runtime.failpoints import Failpoint, disarmed
 from streams.runtime.outlet import Outlet
 from streams.runtime.publisher import Record as Produced
 from streams.runtime.settings import CacheSettings, Settings
-from tests.integration.projections.world import eventually
+from tests.integration.projections.world import eventually, read_all
 from tests.projections.decisions import NOW_MS, decision, partition_for
 
 QUARANTINE_S = 0.2
@@ -188,6 +188,15 @@ class Kitchen:
                 (key, model_epoch),
             )
         self.relay_all()
+
+    def invalidations_of(self, key: str) -> list[CacheInvalidated]:
+        """All of this key that are in the log."""
+        found = [
+            CONTRACT.decode(one.value() or b"")
+            for one in read_all(self.settings.kafka, CACHE_INVALIDATED.name)
+            if one.key() == key.encode()
+        ]
+        return [one for one in found if isinstance(one, CacheInvalidated)]
 
     def poison(self, key: str) -> None:
         """Put a record under this key into the log that is no event."""
