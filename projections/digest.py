@@ -1,8 +1,8 @@
 """Digests of what projections write: equal when the rows are, whatever the order they were written in.
 
 Only what follows from the log counts: wall-clock columns, minted ids, expiry, and what others than projections write
-stand outside. Of each table there is one digest for each range of its keys (by hash), so that two models that differ are
-read row by row only where they do.
+stand outside. Of each table there is one digest for each range of its keys (by hash), so that two models that differ
+are read row by row only where they do.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Message
 
 from projections.decoding import Decoder
-from projections.models.playback import PlaybackProjection
+from projections.models.playback import Decided, PlaybackProjection
 from projections.offsets import Position
-from schemas.events import CacheInvalidated, PlaybackDecided
+from schemas.events import CacheInvalidated
 from schemas.ids import SchemaIds
 from schemas.topics import PLAYBACK_DECIDED
 from streams.runtime.clock import FakeClock
@@ -39,7 +39,7 @@ def message(key: bytes | None, value: bytes | None, *, partition: int = HOME, of
     return made
 
 
-def decoder() -> Decoder[PlaybackDecided]:
+def decoder() -> Decoder[Decided]:
     return Decoder(PlaybackProjection(), CONTRACT, FakeClock())
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,13 +24,13 @@ PATIENCE_S = 120
 class House(World):
     """``World`` with a command line."""
 
-    def command(self, *arguments: str, expect: int | None = 0, **environment: str) -> str:
+    def command(self, *arguments: str, expect: int | None = 0, environment: Mapping[str, str] | None = None) -> str:
         """What ``playhead`` said; ``expect``: its exit code, None: any."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
         done = subprocess.run(
             [sys.executable, "-m", "streams.cli", *arguments],
             cwd=ROOT,
-            env={**kept, **self.settings.environment(), **environment},
+            env={**kept, **self.settings.environment(), **(environment or {})},
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,
@@ -39,8 +39,8 @@ class House(World):
         assert expect is None or done.returncode == expect, f"{done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
-    def document(self, *arguments: str, expect: int | None = 0, **environment: str) -> Any:
-        return json.loads(self.command(*arguments, "--json", expect=expect, **environment))
+    def document(self, *arguments: str, expect: int | None = 0, environment: Mapping[str, str] | None = None) -> Any:
+        return json.loads(self.command(*arguments, "--json", expect=expect, environment=environment))
 
     def report(self, user: str, media: str, number: int, **changes: Any) -> dict[str, Any]:
         return {

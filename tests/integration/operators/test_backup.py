@@ -68,7 +68,7 @@ def test_given_a_log_that_went_on_then_who_was_forgotten_since_stays_so_and_the_
 
     house.document("forget", "home/danny", "--yes")
     house.play("cleo", "m2", 1, 2, 3)
-    done = house.document("backup", "restore", str(file), "--yes", **other.environment)
+    done = house.document("backup", "restore", str(file), "--yes", environment=other.environment)
     assert done["forgotten_since"] == 1
     assert done["notes"] == []
     assert {table: core_of(other.rows, table) for table in kept} == kept
@@ -76,7 +76,7 @@ def test_given_a_log_that_went_on_then_who_was_forgotten_since_stays_so_and_the_
     assert other.rows("SELECT 1 FROM core.users WHERE upstream_user = 'danny'") == []
     assert (danny,) in other.rows("SELECT user_ref FROM core.forgotten_people")
     assert other.rows("SELECT model_epoch FROM model.epoch") == [(2,)]
-    assert house.command("backup", "restore", str(file), "--yes", expect=1, **other.environment) == ""
+    assert house.command("backup", "restore", str(file), "--yes", expect=1, environment=other.environment) == ""
 
     runner = Runner(PlaybackProjection(), other.settings, Contract.of(other.settings), group="restored")
     running = Running(runner)
@@ -106,7 +106,7 @@ def test_given_a_log_that_is_older_or_another_then_places_ahead_of_it_are_taken_
     _changed(file, ahead, lambda one: {**one, "next_offset": one["next_offset"] + 1_000})
     _changed(file, another, lambda one: {**one, "topic_id": "AAAAAAAAAAAAAAAAAAAAAA"})
 
-    done = house.document("backup", "restore", str(ahead), "--yes", **other.environment)
+    done = house.document("backup", "restore", str(ahead), "--yes", environment=other.environment)
     assert done["accounts_unknown_to_log"] == 1
     assert other.rows("SELECT published FROM core.users WHERE upstream_user = 'ghost'") == [(False,)]
     assert len([one for one in done["notes"] if one.startswith("tasks:") and "older than the backup" in one]) == 12
@@ -116,7 +116,7 @@ def test_given_a_log_that_is_older_or_another_then_places_ahead_of_it_are_taken_
     live = house.rows(stand)
     assert other.rows(stand) == [(partition, offset, 2, False) for partition, offset, _, _ in live]
 
-    done = house.document("backup", "restore", str(another), "--yes", "--replace", **other.environment)
+    done = house.document("backup", "restore", str(another), "--yes", "--replace", environment=other.environment)
     assert any("another log" in one for one in done["notes"])
     assert {row[1:] for row in other.rows(stand)} == {(0, 3, True)}
 
@@ -127,10 +127,10 @@ def test_given_another_identity_key_or_a_damaged_file_then_nothing_is_changed(
     house, file = playhead, tmp_path / "b.zip"
     house.document("backup", str(file))
     key = {"PLAYHEAD_IDENTITY__HASH_KEY": "another-key-that-is-long-enough-0123456789"}
-    house.command("backup", "restore", str(file), "--yes", expect=78, **other.environment, **key)
+    house.command("backup", "restore", str(file), "--yes", expect=78, environment={**other.environment, **key})
     data = file.read_bytes()
     file.write_bytes(data[: len(data) // 2])
-    house.command("backup", "restore", str(file), "--yes", expect=1, **other.environment)
+    house.command("backup", "restore", str(file), "--yes", expect=1, environment=other.environment)
     assert other.rows("SELECT count(*) FROM core.users") == [(0,)]
     # Its own database is in use.
     file.write_bytes(data)

@@ -15,7 +15,7 @@ import pytest
 
 from projections.api import Names, ReadModels, api_router, router
 from projections.base import Invalidation, Record
-from projections.models.playback import PlaybackProjection
+from projections.models.playback import Decided, PlaybackProjection
 from schemas.events import PlaybackDecided, SourcePosition
 from schemas.ids import SchemaIds
 from streams.domain.identity import media_id
@@ -68,7 +68,9 @@ class House:
         """Put one more decision into the read models, at its place in the log."""
         self._made.append(self._caused(decision(**changes)))
         last = placed(self._made)[-1]
-        record = Record(last.event, last.partition, last.offset, 1, NOW_MS, CONTRACT.encode(last.event)[5:])
+        record: Record[Decided] = Record(
+            last.event, last.partition, last.offset, 1, NOW_MS, CONTRACT.encode(last.event)[5:]
+        )
         projection = PlaybackProjection()
         with psycopg.connect(**self._settings.postgres.conninfo("projector"), autocommit=True) as connection:
             projection.prepare(connection)
