@@ -133,7 +133,12 @@ def test_untagged_tracks_that_one_list_leaves_out_are_found_by_another(flavour: 
 
 
 @pytest.mark.parametrize(
-    "lacks", [{"getIndexes", "getMusicDirectory"}, {"getAlbumList2", "getAlbum"}, {"search3"}], ids=str
+    "lacks",
+    [
+        pytest.param({"getIndexes", "getMusicDirectory"}, id="no folders"),
+        pytest.param({"getAlbumList2", "getAlbum"}, id="no albums"),
+        pytest.param({"search3"}, id="no search"),
+    ],
 )
 def test_an_untagged_track_is_found_by_whatever_lists_the_server_has(lacks: set[str], tmp_path: Path) -> None:
     found = [*songs(12), Song("tr-u", "al-0", 9, tagged=False)]
