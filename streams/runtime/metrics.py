@@ -125,7 +125,7 @@ SCANS_REQUESTED = _counter(
 SCAN_SECONDS = _histogram(
     "scan_seconds", "Scan begun to its last word: listed, sent, decided and finalized.", ("status",), buckets=_SLOW
 )
-SCAN_LISTED = _counter("scan_listed", "Items and skips that scans found and sent to the log.")
+SCAN_LISTED = _counter("scan_listed", "Items and skips of listings that came to their end, all in the log.")
 SCAN_RECEIVED = _counter("scan_received", "Those that had arrived when their scan was finalized.")
 SCAN_ITEMS = _counter(
     "scan_items", "What finalized scans found: items seen, added, changed, moved, missing.", ("what",)
@@ -136,7 +136,7 @@ CACHE_READS = _counter(
 CACHE_FILLS = _counter(
     "cache_fills", "Answers of PostgreSQL offered to the cache, by what it did with them.", ("outcome",)
 )
-CACHE_SECONDS = _histogram("cache_seconds", "Time of one call to the cache.", ("call",))
+CACHE_SECONDS = _histogram("cache_seconds", "Time of one call to the cache that was answered.")
 CACHE_INVALIDATIONS = _counter("cache_invalidations", "Invalidations the cache was told of.")
 CACHE_LAG_SECONDS = _histogram("cache_lag_seconds", "Row committed to cache told, as the cache worker sees it.")
 CACHE_BEHIND_SECONDS = _gauge("cache_behind_seconds", "How old what the cache worker knows of the log's end is.")
