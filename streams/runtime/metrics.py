@@ -5,6 +5,9 @@ Labels are from closed sets (kinds, verdicts, topics, partitions): never a perso
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
 REGISTRY = CollectorRegistry()
@@ -150,6 +153,18 @@ RECONCILE_REPAIRS = _counter("reconcile_repairs", "What reconcile put into the l
 RECONCILE_RUNS = _counter("reconcile_runs", "Runs of reconcile, by what they found: drift, in_order.", ("found",))
 CRASHES = _counter("crashes", "Roles that ended unexpectedly and were started again.", ("role",))
 STARTED_SECONDS = _gauge("role_started_seconds", "When this process began, epoch seconds.", ("role",))
+
+
+@contextmanager
+def served(host: str, port: int) -> Iterator[int]:
+    """As ``serve``, until it is left."""
+    server, thread = start_http_server(port, addr=host, registry=REGISTRY)
+    try:
+        yield int(server.server_port)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def serve(host: str, port: int) -> int:
