@@ -76,6 +76,21 @@ MEANING: Final[dict[Cause, str]] = {
 }
 
 
+_SCOPES: Final = {
+    Scope.ORPHANS: ("orphan_",),
+    Scope.ALIASES: ("alias_", "merge_"),
+    Scope.LIBRARY: ("missing_", "gone_", "facts_", "moved_", "grace_"),
+    Scope.PROGRESS: ("upstream_", "forward_"),
+    Scope.CACHE: ("cache_", "invalidation_"),
+    Scope.ROWS: ("row",),
+}
+
+
+def scope_of(cause: Cause) -> Scope:
+    """What is compared when it is found."""
+    return next(scope for scope, names in _SCOPES.items() if cause.startswith(names))
+
+
 @dataclass(frozen=True, slots=True)
 class Refold:
     """The projection's read models are made anew from its log and put in the place of the live ones."""

@@ -23,7 +23,7 @@ from projections.base import Projection
 from projections.rebuild.running import Progress, answering, connect
 from projections.reconcile.aliases import check_aliases
 from projections.reconcile.caches import check_cache
-from projections.reconcile.findings import Cause, Findings, Repair, Scope
+from projections.reconcile.findings import Cause, Findings, Repair, Scope, scope_of
 from projections.reconcile.library import check_library
 from projections.reconcile.orphans import check_orphans
 from projections.reconcile.progress import check_progress
@@ -41,6 +41,7 @@ from streams.runtime.settings import Settings
 PER_S: Final = 20.0
 """Questions to one server a second."""
 RUNS_KEPT: Final = 1_000
+OF_A_SOURCE: Final = (Scope.LIBRARY, Scope.PROGRESS)
 _LISTED: Final = """
 SELECT s.source_id FROM core.sources s
 WHERE EXISTS (SELECT FROM core.source_trees t WHERE t.source_id = s.source_id)
@@ -243,10 +244,12 @@ class _Run:
 
 
 def _account(findings: Findings, repaired: Mapping[str, int], chosen: Chosen) -> None:
+    """Gauges of what was compared; of one source's library and playback under its name."""
     for cause in Cause:
-        drift = findings.drift.get(cause)
-        if drift is not None or chosen.source_id is None:
-            metrics.RECONCILE_DRIFT.labels(cause.value).set(drift.count if drift else 0)
+        if (scope := scope_of(cause)) in chosen.scopes:
+            source = chosen.source_id or "" if scope in OF_A_SOURCE else ""
+            drift = findings.drift.get(cause)
+            metrics.RECONCILE_DRIFT.labels(cause.value, source).set(drift.count if drift else 0)
     for kind, times in repaired.items():
         metrics.RECONCILE_REPAIRS.labels(kind).inc(times)
     metrics.RECONCILE_RUNS.labels("drift" if findings.count else "in_order").inc()

@@ -14,7 +14,7 @@ from typing import Any, Final
 from projections.base import Projection
 from projections.rebuild.running import answering, connect
 from projections.reconcile.findings import Scope, SetStatus
-from projections.reconcile.running import Chosen, reconcile
+from projections.reconcile.running import OF_A_SOURCE, Chosen, reconcile
 from streams.effects.kinds.reconcile import Compare
 from streams.runtime.contract import Contract
 from streams.runtime.failpoints import Failpoint, disarmed
@@ -23,7 +23,6 @@ from streams.runtime.settings import Settings
 ALL: Final = "all"
 REPAIR: Final = "repair"
 """A scope that is none: what the others find is mended."""
-OF_A_SOURCE: Final = (Scope.LIBRARY, Scope.PROGRESS)
 _NAMES: Final[Mapping[str, Scope]] = {**{scope.value: scope for scope in Scope}, "caches": Scope.CACHE}
 _LATELY: Final = """
 SELECT EXISTS (SELECT FROM core.reconcile_runs WHERE 'rows' = ANY(scopes) AND ended_at > now() - interval '20 hours')"""

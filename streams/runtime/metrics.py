@@ -147,7 +147,9 @@ CACHE_OPEN = _gauge("cache_open", "1 while the cache may answer, 0 while every r
 CACHE_GENERATIONS = _counter("cache_generations", "Times the cache was begun anew, empty, by why.", ("reason",))
 CHANGE_LISTENERS = _gauge("change_listeners", "Clients that listen to changes at this process.")
 CHANGES_SENT = _counter("changes_sent", "Events of changes sent to clients: change, reset.", ("event",))
-RECONCILE_DRIFT = _gauge("reconcile_drift", "What the newest reconcile found, by cause.", ("cause",))
+RECONCILE_DRIFT = _gauge(
+    "reconcile_drift", "What the newest reconcile found, by cause; of one source, or of all.", ("cause", "source")
+)
 RECONCILE_LOOKED_AT = _gauge("reconcile_looked_at", "Things the newest reconcile compared.", ("scope",))
 RECONCILE_REPAIRS = _counter("reconcile_repairs", "What reconcile put into the log to mend drift.", ("repair",))
 RECONCILE_RUNS = _counter("reconcile_runs", "Runs of reconcile, by what they found: drift, in_order.", ("found",))

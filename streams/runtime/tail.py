@@ -21,19 +21,8 @@ from streams.runtime.kafka import as_kafka_prints
 from streams.runtime.settings import KafkaSettings
 
 TIMEOUT_S: Final = 5.0
-_LOST = frozenset(
-    {
-        KafkaError._AUTO_OFFSET_RESET,
-        KafkaError.OFFSET_OUT_OF_RANGE,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError.UNKNOWN_TOPIC_ID,
-        KafkaError._LOG_TRUNCATION,
-    }
-)
-
-
+# A topic nobody knows may be one whose leader is being chosen: what the log holds now tells (``ask``).
+_LOST = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION})
 _EARLIEST: Final[OffsetSpec] = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: Final[OffsetSpec] = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 

@@ -51,13 +51,13 @@ class Ear:
         self._events: queue.Queue[Event | None] = queue.Queue()
         self._connected = threading.Event()
         headers = {"Authorization": f"Bearer {token(LETTER[who])}"}
-        self._client = httpx.Client(timeout=httpx.Timeout(30, read=30))
+        self._client = httpx.Client(timeout=httpx.Timeout(90))
         self._request = self._client.build_request(
             "GET", f"{url}/v1/changes{query}", headers=headers | ({"Last-Event-ID": last_id} if last_id else {})
         )
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
-        assert self._connected.wait(30)
+        assert self._connected.wait(90)
 
     def _listen(self) -> None:
         try:
@@ -87,7 +87,7 @@ class Ear:
             self._events.put(None)
             self._connected.set()
 
-    def next(self, timeout_s: float = 20.0) -> Event | None:
+    def next(self, timeout_s: float = 90.0) -> Event | None:
         """The next event; None when the server ended the stream."""
         return self._events.get(timeout=timeout_s)
 

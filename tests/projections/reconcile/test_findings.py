@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from projections.reconcile.findings import EXAMPLES_MAX, MEANING, Cause, Findings, Refold, Scan, Scope
+from projections.reconcile.findings import EXAMPLES_MAX, MEANING, Cause, Findings, Refold, Scan, Scope, scope_of
 from projections.reconcile.repairs import name_of
 from projections.reconcile.running import Outcome
 
@@ -19,6 +19,12 @@ def test_all_are_counted_and_the_first_are_told() -> None:
 
 def test_every_cause_has_a_meaning() -> None:
     assert set(MEANING) == set(Cause)
+
+
+def test_every_cause_is_of_one_scope_and_every_scope_has_causes() -> None:
+    assert {scope_of(cause) for cause in Cause} == set(Scope)
+    assert scope_of(Cause.ROWS_MORE) is Scope.ROWS
+    assert scope_of(Cause.MISSING_HERE) is Scope.LIBRARY
 
 
 def test_causes_are_told_in_one_order_whatever_was_found_first() -> None:
