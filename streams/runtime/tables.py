@@ -176,18 +176,32 @@ forward_wanted = Table(
     Column("from_media", Text, nullable=False, comment="what was decided about"),
     Column("partition", Integer, nullable=False),
     Column("log_epoch", Integer, nullable=False),
-    Column("version", BigInteger, nullable=False, comment="offset of the decision, within log_epoch"),
+    Column(
+        "version", BigInteger, nullable=False, comment="offset of the decision in playback.decided, within log_epoch"
+    ),
     Column("done_version", BigInteger, nullable=False, server_default=text("-1")),
     Column("place", Text, nullable=False, comment="at finished unplayed; none: nothing is wanted, it came from there"),
     Column("position_ms", BigInteger, nullable=False),
     Column("duration_ms", BigInteger, nullable=True),
     Column("event_time", BigInteger, nullable=False, comment="when it was so, epoch ms"),
-    Column("logged_at", BigInteger, nullable=False, comment="of the report: an older log changes nothing"),
-    Column("sent", ARRAY(BigInteger), nullable=False, server_default=text("'{}'"), comment="newest first"),
+    Column(
+        "logged_at",
+        BigInteger,
+        nullable=False,
+        comment="log-append time of the report, epoch ms: an older log changes nothing",
+    ),
+    Column(
+        "sent",
+        ARRAY(BigInteger),
+        nullable=False,
+        server_default=text("'{}'"),
+        comment="what was written last, newest first: positions in ms, -1 played, -2 unplayed",
+    ),
     Column("refusals", Integer, nullable=False, server_default=text("0"), comment="of this value in a row"),
     Column("outcome", Text, nullable=True, comment="written same kept nothing"),
     Column("done_at", DateTime(timezone=True), nullable=True),
     Index("forward_wanted_by_person", "user_ref"),
+    comment="how a person's playback of a media should stand on a server",
 )
 
 forward_plays = Table(
@@ -199,14 +213,21 @@ forward_plays = Table(
     Column("log_epoch", Integer, primary_key=True),
     Column("version", BigInteger, primary_key=True),
     Column("played_at", BigInteger, nullable=False),
-    Column("tried", Boolean, nullable=False, server_default=text("false"), comment="it may be counted there already"),
+    Column(
+        "tried",
+        Boolean,
+        nullable=False,
+        server_default=text("false"),
+        comment="it may be counted there already: ask first",
+    ),
     Index("forward_plays_by_person", "user_ref"),
+    comment="plays a server has yet to be told of; deleted when it has been",
 )
 
 tasks = Table(
     "tasks",
     metadata,
-    Column("kind", Text, primary_key=True, comment="scan metadata reconcile forward"),
+    Column("kind", Text, primary_key=True, comment="scan metadata reconcile forward cache"),
     Column("key", Text, primary_key=True, comment="what it is of: a source, or one item of it"),
     Column("source_id", Text, nullable=False),
     Column("log_epoch", Integer, nullable=False, comment="of the versions below"),

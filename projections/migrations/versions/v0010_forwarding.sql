@@ -26,7 +26,8 @@ CREATE TABLE core.forward_wanted (
 );
 CREATE INDEX forward_wanted_by_person ON core.forward_wanted (user_ref);
 COMMENT ON TABLE core.forward_wanted IS 'how a person''s playback of a media should stand on a server';
-COMMENT ON COLUMN core.forward_wanted.media_id IS 'of the server it is written to; from_media: what was decided about';
+COMMENT ON COLUMN core.forward_wanted.media_id IS 'of the server it is written to';
+COMMENT ON COLUMN core.forward_wanted.from_media IS 'what was decided about';
 COMMENT ON COLUMN core.forward_wanted.version IS 'offset of the decision in playback.decided, within log_epoch';
 COMMENT ON COLUMN core.forward_wanted.place IS 'at finished unplayed; none: nothing is wanted, it came from there';
 COMMENT ON COLUMN core.forward_wanted.event_time IS 'when it was so, epoch ms';
@@ -51,3 +52,4 @@ COMMENT ON COLUMN core.forward_plays.tried IS 'it may be counted there already: 
 
 -- What links media of several sources.
 CREATE INDEX media_items_by_provider ON model.media_items USING gin (provider_ids jsonb_path_ops) WHERE NOT merged;
+COMMENT ON COLUMN core.tasks.kind IS 'scan metadata reconcile forward cache';

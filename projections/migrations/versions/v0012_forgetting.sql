@@ -20,7 +20,7 @@ CREATE TABLE core.forgotten_accounts (
     account_hash text PRIMARY KEY,
     forgotten_at timestamptz NOT NULL
 );
-COMMENT ON COLUMN core.forgotten_accounts.account_hash IS 'keyed hash of source and upstream user, as in identity.users';
+COMMENT ON COLUMN core.forgotten_accounts.account_hash IS 'keyed hash of source and upstream user';
 COMMENT ON COLUMN core.forgotten_accounts.forgotten_at IS 'what it played until then is refused';
 
 CREATE TABLE core.backups (

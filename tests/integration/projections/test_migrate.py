@@ -149,7 +149,7 @@ ALLOWED: dict[Role, tuple[str, ...]] = {
 DENIED: dict[Role, tuple[str, ...]] = {
     "worker": (
         "SELECT * FROM model.media_items",
-        "SELECT * FROM api.media",
+        "SELECT * FROM api.progress",
         "SELECT * FROM core.users",
         "SELECT * FROM core.tokens",
         "CREATE TEMPORARY TABLE stage (x int)",
