@@ -111,19 +111,21 @@ def test_updates_missing_though_no_queue_is_long_are_found_among_the_dead_letter
         return metrics.REGISTRY.get_sample_value("playhead_dead_letters_total", labels) or 0.0
 
     before = given_up()
+    # Several decisions can be about one report.
+    lost = sum(event.event_id in desks.given_up for event in desks.events)
     desks.project_with_a_fault()
     desks.letters()
     # Everything was read, and yet something is missing.
     [(applied,)] = desks.decided.query("SELECT sum(next_offset) FROM model.offsets WHERE projection = 'playback'")
     assert applied == len(desks.events)
-    assert given_up() == before + len(desks.given_up)
+    assert given_up() == before + lost
     [(known,)] = desks.decided.query("SELECT count(*) FROM model.processed_events")
     assert known < len(desks.events)
 
     playhead = command(desks.office.world.settings)
     code, found = playhead("dlq", "list", "--by", "cause")
     [group] = found["groups"]
-    assert (code, group["cause_class"], group["count"]) == (0, "invalid_value", len(desks.given_up))
+    assert (code, group["cause_class"], group["count"]) == (0, "invalid_value", lost)
 
     # The build that is mended reads this test's topic.
     monkeypatch.setattr(
