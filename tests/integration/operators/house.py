@@ -18,7 +18,7 @@ from tests.faults.world import World, playhead_world
 from tests.house.tree import ROOT
 from tests.integration.projections.world import eventually
 
-PATIENCE_S = 120
+PATIENCE_S = 300
 
 
 class House(World):
@@ -75,7 +75,7 @@ class House(World):
             found = self.rows("SELECT count(*) FROM model.processed_events WHERE event_id = ANY(%s)", wanted)
             return bool(found[0][0] == len(wanted))
 
-        eventually(seen, "what was reported is projected", 60)
+        eventually(seen, "what was reported is projected", PATIENCE_S)
 
     def tables_that_say(self, text: str) -> list[str]:
         """Every table of ours with a row that holds ``text`` anywhere."""

@@ -82,7 +82,7 @@ def test_given_a_log_that_went_on_then_who_was_forgotten_since_stays_so_and_the_
     running = Running(runner)
     with psycopg.connect(house.superuser) as live:
         wanted = digests(live, tables=MODEL)
-    eventually(lambda: _digests(other) == wanted, "the read models are made again", 60)
+    eventually(lambda: _digests(other) == wanted, "the read models are made again", 180)
     running.stop.set()
     running.thread.join(30)
     assert running.error is None

@@ -48,7 +48,7 @@ def test_given_a_person_is_forgotten_in_spite_of_kills_then_nothing_brings_them_
     done = house.document("forget", "home/anabel", "--yes")
     assert (done["user_refs"], done["read_models"]) == ([ana], True)
     assert house.tables_that_say("anabel") == []
-    eventually(lambda: house.tables_that_say(ana) == KEPT, "the outbox is published")
+    eventually(lambda: house.tables_that_say(ana) == KEPT, "the outbox is published", 180)
     assert progress_of(house, ben) == theirs
     said = read_identities(house.settings.kafka.client())
     assert ana.encode() not in said.values()
@@ -65,17 +65,19 @@ def test_given_a_person_is_forgotten_in_spite_of_kills_then_nothing_brings_them_
     assert answer.status_code == 422
     assert [one["reason"] for one in answer.json()["rejected"]] == ["forgotten"]
     house.send([house.report("ben", "m1", 10)])
-    eventually(lambda: progress_of(house, ben) == [(theirs[0][0], 610_000)], "what came after is decided and projected")
+    eventually(
+        lambda: progress_of(house, ben) == [(theirs[0][0], 610_000)], "what came after is decided and projected", 180
+    )
     assert house.tables_that_say("anabel") == []
-    eventually(lambda: house.tables_that_say(ana) == KEPT, "the outbox is published")
+    eventually(lambda: house.tables_that_say(ana) == KEPT, "the outbox is published", 180)
 
     # Who plays on is somebody new.
     house.send([house.report("anabel", "m1", 11)])
     new = house.ref_of("anabel")
     assert new != ana
-    eventually(lambda: len(progress_of(house, new)) == 1, "somebody new")
+    eventually(lambda: len(progress_of(house, new)) == 1, "somebody new", 180)
     again = house.document("forget", "--again")
     assert ana in again["user_refs"]
     assert house.ref_of("anabel") == new
     assert len(progress_of(house, new)) == 1
-    eventually(lambda: house.tables_that_say(ana) == KEPT, "the outbox is published")
+    eventually(lambda: house.tables_that_say(ana) == KEPT, "the outbox is published", 180)

@@ -18,13 +18,14 @@ from valkey import Valkey
 from projections.entry import PROJECTIONS
 from projections.reconcile.findings import Cause, Scope
 from projections.reconcile.running import Chosen, Outcome, reconcile
-from schemas.topics import PLAYBACK_DECIDED
+from schemas.topics import LIBRARY_COMMANDS, PLAYBACK_DECIDED, PLAYBACK_REPORTED
 from streams.cli.admin import door_connection
 from streams.domain.identity import media_id
 from streams.runtime.cache import url_of
 from streams.runtime.clock import FakeClock, SystemClock
 from streams.runtime.tokens import create_source, create_token
 from streams.runtime.upstreams import Account, connect_upstream, set_forwarding
+from tests.faults.world import end_of
 from tests.ingest.pollers.servers.jellyfin import ANA, BEN, TICKS, TOKEN, FakeJellyfin
 from tests.integration.library.house import House
 from tests.integration.library_servers.served import Web
@@ -134,6 +135,13 @@ class Lab:
         self.house.wait(self._quiet, "all is done", 90)
 
     def _quiet(self) -> bool:
+        kafka = self.house.settings.kafka
+        [(commands,)] = self.house.query(
+            "SELECT sum(next_offset)::bigint FROM model.offsets WHERE projection = 'tasks'"
+        )
+        [(decided,)] = self.house.query("SELECT count(*) FROM model.processed_events")
+        if commands != end_of(kafka, LIBRARY_COMMANDS.name) or decided != end_of(kafka, PLAYBACK_REPORTED.name):
+            return False
         [(tasks,)] = self.house.query(
             "SELECT count(*) FROM core.tasks WHERE dead_at IS NULL AND kind <> 'reconcile'"
             " AND (lease_token IS NOT NULL OR wanted_version > greatest(done_version, cancelled_version))"
