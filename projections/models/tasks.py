@@ -25,9 +25,12 @@ from schemas.library import (
     ScanRequested,
 )
 from schemas.topics import LIBRARY_COMMANDS
-from streams.runtime.commands import command_partition
+from streams.runtime.clock import Clock
+from streams.runtime.commands import command_partition, reconcile_requested
 from streams.runtime.errors import Permanent
 
+FORWARD: Final = "forward "
+"""How the scope of a ReconcileRequested begins that is of one item a server is told of: user_ref:media_id."""
 CHANNEL: Final = "playhead_tasks"
 """NOTIFY goes there when something new is wanted."""
 
@@ -60,6 +63,19 @@ UPDATE core.tasks SET cancelled_version = greatest(cancelled_version, %(generati
 WHERE kind = 'scan' AND key = %(source_id)s AND log_epoch = %(log_epoch)s
 """
 
+# Of the newest decision there is; its versions are offsets of another log than the commands', and stay.
+_FORWARD: Final = """
+INSERT INTO core.tasks AS t (kind, key, source_id, log_epoch, wanted_version, payload, correlation_id, requested_at)
+SELECT 'forward', %(key)s, w.source_id, w.log_epoch, w.version, jsonb_build_object(
+    'record', w.user_ref || ':' || w.from_media, 'soon', true, 'logged_at', w.logged_at), %(correlation_id)s, now()
+FROM core.forward_wanted w
+WHERE w.source_id = %(source_id)s AND w.user_ref = split_part(%(key)s, ':', 1)
+  AND w.media_id = split_part(%(key)s, ':', 2) AND w.place <> 'none'
+ON CONFLICT (kind, key) DO UPDATE SET
+    done_version = least(t.done_version, t.wanted_version - 1), correlation_id = excluded.correlation_id,
+    requested_at = now(), attempts = 0, next_attempt_at = now(), dead_at = NULL
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -79,11 +95,18 @@ class CancelScan:
 
 
 @dataclass(frozen=True, slots=True)
+class ForwardAgain:
+    """A server may not have what it was told: it is to be asked, and told once more. ``key``: of the task."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class NotATask:
     """For the library agent alone."""
 
 
-Meaning: TypeAlias = Wanted | CancelScan | NotATask
+Meaning: TypeAlias = Wanted | CancelScan | ForwardAgain | NotATask
 
 
 def meaning(command: Command, offset: int) -> Meaning:
@@ -102,6 +125,8 @@ def meaning(command: Command, offset: int) -> Meaning:
         case MetadataRefreshRequested():
             of = command.source_id if command.media_id is None else f"{command.source_id}:{command.media_id}"
             return Wanted("metadata", of, {"media_id": command.media_id}, urgent=True)
+        case ReconcileRequested() if command.scope.startswith(FORWARD):
+            return ForwardAgain(command.scope.removeprefix(FORWARD))
         case ReconcileRequested():
             # One task a source; each scope holds until its own version is done.
             return Wanted("reconcile", command.source_id, {f"scope {command.scope}": offset}, urgent=True)
@@ -112,6 +137,11 @@ def meaning(command: Command, offset: int) -> Meaning:
             return NotATask()
         case _:
             assert_never(command)
+
+
+def forward_again(source_id: str, user_ref: str, media_id: str, clock: Clock, correlation_id: str) -> Command:
+    """The command that has a server asked, and told once more, how a person's playback of its media stands."""
+    return reconcile_requested(source_id, clock, f"{FORWARD}{user_ref}:{media_id}", correlation_id=correlation_id)
 
 
 class TaskProjection(Projection[Command]):
@@ -163,6 +193,13 @@ class TaskProjection(Projection[Command]):
                             "log_epoch": record.log_epoch,
                         }
                         tx.execute(_CANCEL.encode(), named)
+                    case ForwardAgain():
+                        named = {
+                            "key": means.key,
+                            "source_id": event.source_id,
+                            "correlation_id": event.correlation_id,
+                        }
+                        done.append(tx.execute(_FORWARD.encode(), named))
                     case NotATask():
                         continue
                     case _:

@@ -6,9 +6,11 @@ in hand, and the next call goes on where the last commit was.
 
 from __future__ import annotations
 
+import gc
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from typing import Any, Final, Generic
@@ -137,9 +139,10 @@ class Folding(Generic[E]):
         """What makes the rows of ``messages`` and their offsets, in one transaction; ``read``, where they were read
         from, moves on at once."""
         asked = self._guard.ask()
-        decoded = self._decoder.decode(messages, read)
-        records, moves = sort_out(self._projection, read, messages, decoded)
-        steps = self._bulk.steps(records) if self._bulk is not None and records else None
+        with _without_collections():
+            decoded = self._decoder.decode(messages, read)
+            records, moves = sort_out(self._projection, read, messages, decoded)
+            steps = self._bulk.steps(records) if self._bulk is not None and records else None
         read |= {new.partition: new for _, new in moves}
 
         def work() -> int:
@@ -179,6 +182,18 @@ class Folding(Generic[E]):
                 new = replace(seen, next_offset=ends[seen.partition])
                 self._offsets.advance(tx, seen, new)
                 self.positions[seen.partition] = new
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Nothing of a batch is in a cycle, and looking for some in so many new objects is more than half of the work."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def fold_into(

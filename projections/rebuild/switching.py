@@ -79,6 +79,7 @@ def switch(tx: psycopg.Connection[Any], source: str, projection: Projection[Any]
     _hold_equal(tx, source, projection)
     _outlive_readers(tx)
     tx.execute("SELECT pg_advisory_xact_lock(hashtext('playhead.migrate'))")
+    _keep_vacuum_off(tx, source, projection)
     views = _take(tx, projection)
     tx.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(_SWAP)))
     for table in projection.tables:
@@ -122,6 +123,17 @@ def _outlive_readers(tx: Connection) -> None:
             raise Unavailable(f"{len(older)} transactions stay open in the database (a backup?): try again later")
         time.sleep(_POLL_S)
         older &= {row[0] for row in tx.execute(_OLDER).fetchall()}
+
+
+def _keep_vacuum_off(tx: Connection, source: str, projection: Projection[Any]) -> None:
+    """Nothing vacuums or analyzes these tables from here on. A worker at it gives way to who waits for a second, which
+    must not happen while readers queue behind us."""
+    for table in projection.tables:
+        for schema in (source, tables.LIVE):
+            for name in (table, *tables.parts(tx, schema, table)):
+                tx.execute(
+                    sql.SQL("LOCK TABLE ONLY {} IN SHARE UPDATE EXCLUSIVE MODE").format(sql.Identifier(schema, name))
+                )
 
 
 def _take(tx: psycopg.Connection[Any], projection: Projection[Any]) -> list[str]:

@@ -65,6 +65,9 @@ COMMANDS: dict[str, Lazy] = {
     "migrate": Lazy("streams.cli.migrate:migrate", "Bring PostgreSQL to this build's roles, tables and grants."),
     "rebuild": Lazy("streams.cli.rebuild:rebuild", "A read model made anew beside the live one, compared, switched."),
     "redecide": Lazy("streams.cli.redecide:redecide", "Which decisions other rules would make; writes nothing."),
+    "reconcile": Lazy(
+        "streams.cli.reconcile:reconcile", "Log, rows, caches, libraries and servers held against each other; mended."
+    ),
     "adopt-log": Lazy("streams.cli.adopt_log:adopt_log", "Go on with another log, after a refusal."),
     "dlq": Lazy("streams.cli.dlq:app", "Records nobody could process: look, redrive, discard; resume after a flood."),
     "explain": Lazy("streams.cli.explain:explain", "What became of a report, and why."),

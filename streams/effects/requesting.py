@@ -6,7 +6,7 @@ from typing import Self
 
 from streams.runtime import logs, metrics
 from streams.runtime.clock import Clock
-from streams.runtime.commands import command_record, scan_requested
+from streams.runtime.commands import command_record, reconcile_requested, scan_requested
 from streams.runtime.contract import Contract
 from streams.runtime.outlet import Outlet
 from streams.runtime.settings import KafkaSettings
@@ -56,6 +56,12 @@ class Requests:
             correlation_id=command.correlation_id,
         )
         return place.offset
+
+    def reconcile(self, source_id: str, scope: str) -> None:
+        """Ask for a comparison. Raises Unavailable: then it may have been asked for all the same."""
+        command = reconcile_requested(source_id, self._clock, scope)
+        self._outlet.publish([command_record(self._contract, command)])
+        _log.info("comparison requested", source=source_id, scope=scope, correlation_id=command.correlation_id)
 
     def close(self) -> None:
         self._outlet.close()

@@ -1,4 +1,4 @@
-"""A worker's chore: ask for the scans that are due by schedule, each source having one."""
+"""A worker's chore: ask for the scans and comparisons that are due by schedule, each source having one of both."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from streams.effects.requesting import Requests
 from streams.effects.retry import Chance
 from streams.runtime.failpoints import Failpoint, disarmed
 from streams.runtime.leases import Tasks
-from streams.runtime.schedules import Schedules
+from streams.runtime.schedules import RECONCILE, Schedules
 
 LOOK_EVERY_S: Final = 2.0
 PROVIDE_EVERY_S: Final = 60.0
+RECONCILE_SCOPE: Final = "all"
 
 
 class ScheduledScans:
@@ -44,8 +45,10 @@ class ScheduledScans:
             self._schedules.provide()
             self._provided_at = now
         while (due := self._schedules.claim()) is not None:
+            if due.schedule_id.startswith(RECONCILE):
+                self._requests.reconcile(due.source_id, RECONCILE_SCOPE)
             # A scan by schedule that is under way is the scan; a follow-up is for what that one came too early for.
-            if due.requested_by != "schedule" or not self._tasks.waits("scan", due.source_id).wanted:
+            elif due.requested_by != "schedule" or not self._tasks.waits("scan", due.source_id).wanted:
                 self._requests.scan(due.source_id, due.requested_by)
                 self._failpoint("schedule.requested")
             self._schedules.moved_on(due, self._chance(0.0, float(due.jitter_s)))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from streams.effects.forward.sessions import Sessions
-from streams.effects.kinds import Kind, cache, forward, metadata, scan
+from streams.effects.kinds import Kind, cache, forward, metadata, reconcile, scan
 from streams.effects.known import KnownFiles
 from streams.effects.letters import Letters
 from streams.effects.observing import ObservedSink
@@ -28,7 +28,7 @@ from streams.runtime.settings import Settings
 from streams.runtime.trees import scannable
 from streams.runtime.upstreams import upstream_entry
 
-KINDS: Final = (scan.NAME, metadata.NAME, forward.NAME, cache.NAME)
+KINDS: Final = (scan.NAME, metadata.NAME, forward.NAME, cache.NAME, reconcile.NAME)
 """What this build can do. Tasks of other kinds wait until one that can."""
 
 
@@ -42,11 +42,15 @@ def make_worker(
     watching: bool = True,
     scheduling: bool = True,
     warm: cache.Warm | None = None,
+    compare: reconcile.Compare | None = None,
     ttl_s: float = TTL_S,
     clock: Clock | None = None,
     failpoint: Failpoint = disarmed,
 ) -> Iterator[Worker]:
-    """Usable as long as it is entered. Raises ConfigurationError when a secret is not set."""
+    """Usable as long as it is entered. ``compare`` None: tasks of kind reconcile wait for a worker that can.
+
+    Raises ConfigurationError when a secret is not set.
+    """
     clock = clock or SystemClock()
     conninfo = settings.postgres.conninfo("worker")
     # For each scan: its checks, its renewals and what it says of its progress; a few for the rest.
@@ -81,6 +85,8 @@ def make_worker(
             forward.NAME: forward.forward_kind(forwards),
             cache.NAME: cache.cache_kind(warm, failpoint),
         }
+        if compare is not None:
+            made[reconcile.NAME] = reconcile.reconcile_kind(compare)
         chores: list[Chore] = []
         if scheduling:
             chores.append(ScheduledScans(schedules, tasks, requests(), failpoint=failpoint))
@@ -88,7 +94,7 @@ def make_worker(
             chores.append(Watches(database, tasks, requests()))
         yield Worker(
             tasks,
-            [made[name] for name in kinds],
+            [made[name] for name in kinds if name in made],
             Letters(settings.kafka, contract, clock),
             chores=chores,
             failpoint=failpoint,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import uuid
 
-from schemas.library import Command, ScanCancelled, ScanConfirmed, ScanRequested
+from schemas.library import Command, ReconcileRequested, ScanCancelled, ScanConfirmed, ScanRequested
 from schemas.placement import partition_of
 from schemas.topics import LIBRARY_COMMANDS
 from streams.runtime.clock import Clock
@@ -84,4 +84,17 @@ def scan_cancelled(
         source_id=source_id,
         received_at=clock.now_ms(),
         generation=generation,
+    )
+
+
+def reconcile_requested(
+    source_id: str, clock: Clock, scope: str, *, correlation_id: str | None = None
+) -> ReconcileRequested:
+    event_id = uuid.uuid4().hex
+    return ReconcileRequested(
+        event_id=event_id,
+        correlation_id=correlation_id or event_id,
+        source_id=source_id,
+        received_at=clock.now_ms(),
+        scope=scope,
     )

@@ -42,6 +42,12 @@ SPOOL_BYTES = _gauge("spool_bytes", "Bytes they count for.")
 SPOOL_FULL = _gauge("spool_full_ratio", "How full the spool is, 0 to 1: alarm at 0.8, from 1 on reports get 503.")
 SPOOL_HELD = _counter("spool_held", "Spooled reports set aside for a while: their source is unknown, say.", ("reason",))
 UNAVAILABLE = _counter("unavailable", "Requests answered 503 because a dependency was away.", ("dependency",))
+FAILURES = _counter(
+    "dependency_failures",
+    "Calls that a dependency did not answer well (postgres, kafka, valkey, upstream), and how: timeout, away, or what "
+    "a media server said.",
+    ("dependency", "how"),
+)
 
 DECISIONS = _counter("decisions", "Decisions by verdict and reason.", ("verdict", "reason"))
 FORGOTTEN_REFUSED = _counter(
@@ -71,9 +77,18 @@ PROJECTION_LAG_SECONDS = _gauge(
     "projection_lag_seconds", "Age of the newest record a projection applied, when it applied it.", ("projection",)
 )
 PROJECTION_RETRIES = _counter("projection_retries", "Batches tried again after a database error.", ("projection",))
+PROJECTION_BEHIND_RECORDS = _gauge(
+    "projection_behind_records",
+    "Offsets of owned partitions a projection has not applied, markers of transactions counted too: seldom quite 0.",
+    ("projection",),
+)
+PROJECTION_FENCED = _counter(
+    "projection_fenced", "Batches dropped: another owner had moved their offsets.", ("projection",)
+)
 STALE_PREVENTED = _counter("stale_overwrites_prevented", "Records older than their row.", ("projection",))
 REPEATS_DROPPED = _counter("repeats_dropped", "Records dropped: their cause was applied before.", ("projection",))
 OUTBOX_ROWS = _gauge("outbox_rows", "Invalidations waiting to be published.")
+OUTBOX_OLDEST_SECONDS = _gauge("outbox_oldest_seconds", "How long ago the oldest of them was committed.")
 INVALIDATIONS = _counter("invalidations", "Invalidations published.")
 INVALIDATIONS_COALESCED = _counter("invalidations_coalesced", "Outbox rows covered by a newer one of the same key.")
 INVALIDATION_LAG_SECONDS = _histogram("invalidation_lag_seconds", "Row committed to invalidation acknowledged.")
@@ -93,6 +108,7 @@ TASKS_OLDEST_SECONDS = _gauge(
 )
 TASK_ATTEMPTS = _counter("task_attempts", "Attempts at tasks, by how they ended.", ("kind", "outcome"))
 TASK_SECONDS = _histogram("task_seconds", "Time of one attempt at a task.", ("kind",), buckets=_SLOW)
+TASK_LATENCY_SECONDS = _histogram("task_latency_seconds", "Task requested to task done.", ("kind",), buckets=_SLOW)
 TASKS_DONE = _counter("tasks_done", "Tasks done, by whether that was within the target time.", ("kind", "in_time"))
 FORWARDED = _counter(
     "forwarded",
@@ -105,6 +121,14 @@ LEASES_EXPIRED = _counter(
 LEASES_LOST = _counter("leases_lost", "Writes about a task refused: its lease was over.", ("kind",))
 SCANS_REQUESTED = _counter(
     "scans_requested", "Scans that workers asked for: schedule, watch, follow_up, retry, operator.", ("by",)
+)
+SCAN_SECONDS = _histogram(
+    "scan_seconds", "Scan begun to its last word: listed, sent, decided and finalized.", ("status",), buckets=_SLOW
+)
+SCAN_LISTED = _counter("scan_listed", "Items and skips that scans found and sent to the log.")
+SCAN_RECEIVED = _counter("scan_received", "Those that had arrived when their scan was finalized.")
+SCAN_ITEMS = _counter(
+    "scan_items", "What finalized scans found: items seen, added, changed, moved, missing.", ("what",)
 )
 CACHE_READS = _counter(
     "cache_reads", "Reads through the cache, by kind of key and how they were answered.", ("kind", "outcome")
@@ -120,7 +144,12 @@ CACHE_OPEN = _gauge("cache_open", "1 while the cache may answer, 0 while every r
 CACHE_GENERATIONS = _counter("cache_generations", "Times the cache was begun anew, empty, by why.", ("reason",))
 CHANGE_LISTENERS = _gauge("change_listeners", "Clients that listen to changes at this process.")
 CHANGES_SENT = _counter("changes_sent", "Events of changes sent to clients: change, reset.", ("event",))
+RECONCILE_DRIFT = _gauge("reconcile_drift", "What the newest reconcile found, by cause.", ("cause",))
+RECONCILE_LOOKED_AT = _gauge("reconcile_looked_at", "Things the newest reconcile compared.", ("scope",))
+RECONCILE_REPAIRS = _counter("reconcile_repairs", "What reconcile put into the log to mend drift.", ("repair",))
+RECONCILE_RUNS = _counter("reconcile_runs", "Runs of reconcile, by what they found: drift, in_order.", ("found",))
 CRASHES = _counter("crashes", "Roles that ended unexpectedly and were started again.", ("role",))
+STARTED_SECONDS = _gauge("role_started_seconds", "When this process began, epoch seconds.", ("role",))
 
 
 def serve(host: str, port: int) -> int:

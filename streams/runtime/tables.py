@@ -291,3 +291,16 @@ dlq_audit = Table(
     Column("chosen", JSONB, nullable=False, comment="the filters the letters were chosen by"),
     Column("letters", ARRAY(Text), nullable=False),
 )
+
+reconcile_runs = Table(
+    "reconcile_runs",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("scopes", ARRAY(Text), nullable=False),
+    Column("source_id", Text, nullable=True, comment="null: every source"),
+    Column("begun_at", DateTime(timezone=True), nullable=False),
+    Column("ended_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("repaired", Boolean, nullable=False, comment="what mends it was put into the log"),
+    Column("drift", JSONB, nullable=False, comment="cause → how many"),
+    Index("reconcile_runs_by_end", "ended_at"),
+)
