@@ -1,8 +1,8 @@
 """Two media servers for the demo: as much of Jellyfin's API as scanning, polling, forwarding and reading back ask for.
 
 Each answers on loopback, to its own key only, and keeps what it is told. What people do there is a method; its webhooks
-go where ``hook`` says, unless they are lost. Rules of user data as in Jellyfin (UserDataManager): who begins adds a play
-and a time, and below 5 % of the length no position is kept.
+go where ``hook`` says, unless they are lost. Rules of user data as in Jellyfin (UserDataManager): who begins adds a
+play and a time, and below 5 % of the length no position is kept.
 """
 
 from __future__ import annotations

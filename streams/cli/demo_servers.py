@@ -1,0 +1,255 @@
+"""The demo's third act: two media servers and one person; an update that gets lost, and a row that somebody edits.
+
+Everything goes the way of every other server: ``playhead source connect --forward``, ``playhead user link``,
+``playhead scan``, webhooks, the log, the worker, ``playhead reconcile``.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx
+
+from streams.cli.demo_jellyfins import MINUTE, TICKS, Film, Server
+from streams.cli.demo_waiting import clock, until
+from streams.cli.household import HOUR
+from streams.cli.scanning import Desk
+from streams.domain.identity import media_id
+
+TITLE: Final = "The Paper Lantern"
+WATCHED: Final = 42 * MINUTE
+WENT_ON: Final = 61 * MINUTE
+_IMDB: Final = "tt0900001"
+_LENGTH: Final = 110 * MINUTE
+_EVERY_S: Final = 3_600
+"""Polled so seldom that what gets lost stays lost until somebody looks."""
+_SLACK_MS: Final = 1_500
+_EDITED: Final = ("home", "ben", "long-tide", "The Long Tide")
+_WRONG_MS: Final = 5 * MINUTE
+
+
+@dataclass(frozen=True, slots=True)
+class Homes:
+    """The two servers: Dora has another id on each, and so has the film."""
+
+    den: Server = field(
+        default_factory=lambda: Server(
+            "den",
+            "d0a1b2c3d4e5f60718293a4b5c6d7e01",
+            (
+                Film("a11ce000000000000000000000000001", TITLE, _IMDB, _LENGTH),
+                Film("a11ce000000000000000000000000002", "Salt Roads", "tt0900002", 95 * MINUTE),
+            ),
+        )
+    )
+    attic: Server = field(
+        default_factory=lambda: Server(
+            "attic",
+            "0fedcba9876543210fedcba987654302",
+            (
+                Film("b0b00000000000000000000000000007", "Winter Ferry", "tt0900003", 88 * MINUTE),
+                Film("b0b00000000000000000000000000008", TITLE, _IMDB, _LENGTH),
+            ),
+        )
+    )
+
+    @property
+    def both(self) -> tuple[Server, Server]:
+        return self.den, self.attic
+
+    def connect(self, settings: Any) -> None:
+        """As ``playhead source connect NAME --forward`` does. Before the roles start: a poll role that runs already
+        looks for new servers every half minute."""
+        from streams.cli.admin import door_connection
+        from streams.runtime.tokens import create_source
+        from streams.runtime.upstreams import Account, connect_upstream, set_forwarding
+
+        with door_connection(settings) as connection:
+            for server in self.both:
+                create_source(connection, server.name, "jellyfin", f"Jellyfin in the {server.name}")
+                account = Account("", "api_key", server.key)
+                connect_upstream(connection, server.name, server.url, account, interval_s=_EVERY_S, verify_tls=True)
+                set_forwarding(connection, server.name, True)
+
+    def place(self, server: Server) -> int:
+        """Where Dora is with the film, ms, as the server itself says when it is asked."""
+        answer = httpx.get(
+            f"{server.url}/UserItems/{server.film(_IMDB).guid}/UserData",
+            params={"userId": server.user},
+            headers={"Authorization": f'MediaBrowser Token="{server.key}"'},
+            timeout=10,
+        )
+        answer.raise_for_status()
+        return int(answer.json()["PlaybackPositionTicks"]) // TICKS
+
+
+def play(homes: Homes, url: str, settings: Any, console: Any) -> None:
+    """Run it. Raises RuntimeError when something does not become what it must."""
+    console.print("\nNow two Jellyfin servers, each with a key that Playhead was given when it started.\n")
+    console.print(
+        f"[bold]playhead source connect den --url {homes.den.url} --forward[/bold]  · the same of attic ·  "
+        "[bold]playhead user link[/bold]  ·  [bold]playhead scan[/bold]"
+    )
+    _plug_in(homes, url, settings)
+    _link(homes, settings)
+    _list(homes, settings)
+    _share(homes, console)
+    _lose_and_find(homes, settings, console)
+
+
+def _plug_in(homes: Homes, url: str, settings: Any) -> None:
+    """Paste the door's address into both servers' webhook pages."""
+    from streams.cli.admin import door_connection
+    from streams.runtime.tokens import create_token
+
+    with door_connection(settings) as connection:
+        for server in homes.both:
+            token = create_token(connection, server.name, ["report"], None, "demo")
+            server.hook = f"{url}/hooks/jellyfin/{token}"
+
+
+def _link(homes: Homes, settings: Any) -> None:
+    """As ``playhead user link attic ACCOUNT den/ACCOUNT`` does, of accounts that nobody has used yet."""
+    from streams.cli.admin import identified_connection
+    from streams.runtime.people import find_account, link_account, make_account
+
+    with identified_connection(settings) as (connection, publish):
+        person = make_account(connection, homes.den.name, homes.den.user)
+        publish(homes.den.name, homes.den.user, person)
+        make_account(connection, homes.attic.name, homes.attic.user)
+        its = find_account(connection, homes.attic.name, homes.attic.user)
+        if its.user_ref != person:
+            link_account(connection, its, person)
+        publish(homes.attic.name, homes.attic.user, person)
+
+
+def _list(homes: Homes, settings: Any) -> None:
+    """Both libraries are listed, beside each other, and both servers were polled."""
+    from streams.cli.admin import door_connection
+    from streams.runtime.polls import list_health
+
+    with Desk(settings, homes.den.name) as den, Desk(settings, homes.attic.name) as attic:
+        for desk, asked in [(desk, desk.request(full=False)) for desk in (den, attic)]:
+            found = desk.follow(asked, quiet=True)
+            if found.status != "finalized" or found.counts["seen"] != 2:
+                raise RuntimeError(f"scan {found.scan} ended {found.status}, not with two films: {found}")
+
+    def polled() -> bool:
+        with door_connection(settings) as connection:
+            well = {one.source_id for one in list_health(connection) if one.succeeded_at is not None}
+        return well >= {server.name for server in homes.both}
+
+    until("both servers are polled", polled)
+
+
+def _share(homes: Homes, console: Any) -> None:
+    """What is watched on one server goes on on the other."""
+    now = int(time.time() * 1000)
+    homes.den.watch(homes.den.film(_IMDB), now - HOUR - 15 * MINUTE, 0, WATCHED)
+    since = time.monotonic()
+    until("the attic has the position of the den", lambda: _is_at(homes, homes.attic, WATCHED))
+    took = time.monotonic() - since
+    console.print(
+        f"Dora watches on the den's server, whose webhooks tell of it. The attic's server has it {took:.1f} s later:"
+    )
+    console.print(_places(homes))
+
+
+def _lose_and_find(homes: Homes, settings: Any, console: Any) -> None:
+    """She goes on in the attic, whose webhooks get lost; and somebody edits a row. Both are found, mended, told."""
+    now = int(time.time() * 1000)
+    homes.attic.watch(homes.attic.film(_IMDB), now - 20 * MINUTE, WATCHED, WENT_ON, hooks_are_lost=True)
+    before, edited = _edit(settings)
+    console.print(
+        f"\nShe goes on in the attic, but the webhooks of it get lost. And somebody edits a row of the read model: "
+        f"Ben is at {clock(edited)} of {_EDITED[3]} there, not at {clock(before)}. "
+        "[bold]playhead reconcile --only progress,rows --repair[/bold]"
+    )
+    found = _reconcile(settings, repair=True)
+    drift = {cause.value: one for cause, one in found.findings.causes()}
+    if {name: one.count for name, one in drift.items()} != {"upstream_changed": 1, "row_edited": 1}:
+        raise RuntimeError(f"reconcile found something else than what was lost and edited: {found.as_json()}")
+    console.print(_drift(found))
+    until("the den has what got lost in the attic", lambda: _is_at(homes, homes.den, WENT_ON))
+    if _row(settings) != before:
+        raise RuntimeError(f"the row is not what the log makes of it: {_row(settings)} ms, not {before}")
+    console.print(
+        f"Repaired through the log: the row says {clock(before)} again, and what got lost has come to the den, too:"
+    )
+    console.print(_places(homes))
+    again = _reconcile(settings, repair=False)
+    if again.findings.count:
+        raise RuntimeError(f"a second look found something: {again.as_json()}")
+    looked = sum(again.findings.looked_at.values())
+    console.print(f"[bold]playhead reconcile[/bold] once more: {looked} things looked at, all of it agrees.")
+
+
+def _reconcile(settings: Any, *, repair: bool) -> Any:
+    """As ``playhead reconcile --only progress,rows`` does."""
+    from projections.entry import PROJECTIONS
+    from projections.reconcile.findings import Scope
+    from projections.reconcile.running import Chosen, reconcile
+    from streams.runtime import logs
+    from streams.runtime.contract import Contract
+
+    logs.configure("reconcile", level="WARNING")
+    chosen = Chosen((Scope.PROGRESS, Scope.ROWS), None, repair)
+    return reconcile(settings, Contract.of(settings), chosen, PROJECTIONS)
+
+
+_OF: Final = "u.source_id = %s AND u.upstream_user = %s AND p.user_ref = u.user_ref AND p.media_id = %s"
+_READ: Final = f"SELECT p.position_ms FROM core.users u, model.playback_progress p WHERE {_OF}"  # noqa: S608 - a constant
+_EDIT: Final = f"UPDATE model.playback_progress p SET position_ms = %s FROM core.users u WHERE {_OF}"  # noqa: S608
+
+
+def _edit(settings: Any) -> tuple[int, int]:
+    """Somebody's hand in the read model; what the row said before, and what it says now."""
+    import psycopg
+
+    before = _row(settings)
+    source, user, media, _ = _EDITED
+    with psycopg.connect(**settings.postgres.conninfo("projector")) as connection:
+        connection.execute(_EDIT.encode(), (_WRONG_MS, source, user, media_id(source, media)))
+    return before, _row(settings)
+
+
+def _row(settings: Any) -> int:
+    """The position in it, ms."""
+    import psycopg
+
+    source, user, media, _ = _EDITED
+    with psycopg.connect(**settings.postgres.conninfo("projector")) as connection:
+        found = connection.execute(_READ.encode(), (source, user, media_id(source, media))).fetchone()
+    if found is None:
+        raise RuntimeError(f"there is no row of {user}'s {media}")
+    return int(found[0])
+
+
+def _is_at(homes: Homes, server: Server, position_ms: int) -> bool:
+    return abs(homes.place(server) - position_ms) <= _SLACK_MS
+
+
+def _places(homes: Homes) -> Any:
+    from rich.table import Table
+
+    table = Table(title="What the servers themselves say", title_justify="left")
+    for column in ("server", "what", "its own id of it", "Dora is at"):
+        table.add_column(column)
+    for server in homes.both:
+        table.add_row(server.name, TITLE, f"{server.film(_IMDB).guid[:8]}…", clock(homes.place(server)))
+    return table
+
+
+def _drift(found: Any) -> Any:
+    from rich.table import Table
+
+    from projections.reconcile.findings import MEANING
+
+    table = Table(title="Found", title_justify="left")
+    for column in ("cause", "count", "means"):
+        table.add_column(column)
+    for cause, one in found.findings.causes():
+        table.add_row(cause.value, str(one.count), MEANING[cause])
+    return table
