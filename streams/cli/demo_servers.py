@@ -161,10 +161,12 @@ def _lose_and_find(homes: Homes, settings: Any, console: Any) -> None:
     """She goes on in the attic, whose webhooks get lost; and somebody edits a row. Both are found, mended, told."""
     now = int(time.time() * 1000)
     homes.attic.watch(homes.attic.film(_IMDB), now - 20 * MINUTE, WATCHED, WENT_ON, hooks_are_lost=True)
-    before, edited = _edit(settings)
+    row = _Row.of(settings)
+    before = row.position_ms()
+    row.edit(_WRONG_MS)
     console.print(
         f"\nShe goes on in the attic, but the webhooks of it get lost. And somebody edits a row of the read model: "
-        f"Ben is at {clock(edited)} of {_EDITED[3]} there, not at {clock(before)}. "
+        f"Ben is at {clock(_WRONG_MS)} of {_EDITED[3]} there, not at {clock(before)}. "
         "[bold]playhead reconcile --only progress,rows --repair[/bold]"
     )
     found = _reconcile(settings, repair=True)
@@ -173,8 +175,8 @@ def _lose_and_find(homes: Homes, settings: Any, console: Any) -> None:
         raise RuntimeError(f"reconcile found something else than what was lost and edited: {found.as_json()}")
     console.print(_drift(found))
     until("the den has what got lost in the attic", lambda: _is_at(homes, homes.den, WENT_ON))
-    if _row(settings) != before:
-        raise RuntimeError(f"the row is not what the log makes of it: {_row(settings)} ms, not {before}")
+    if row.position_ms() != before:
+        raise RuntimeError(f"the row is not what the log makes of it: {row.position_ms()} ms, not {before}")
     console.print(
         f"Repaired through the log: the row says {clock(before)} again, and what got lost has come to the den, too:"
     )
@@ -199,32 +201,42 @@ def _reconcile(settings: Any, *, repair: bool) -> Any:
     return reconcile(settings, Contract.of(settings), chosen, PROJECTIONS)
 
 
-_OF: Final = "u.source_id = %s AND u.upstream_user = %s AND p.user_ref = u.user_ref AND p.media_id = %s"
-_READ: Final = f"SELECT p.position_ms FROM core.users u, model.playback_progress p WHERE {_OF}"  # noqa: S608 - a constant
-_EDIT: Final = f"UPDATE model.playback_progress p SET position_ms = %s FROM core.users u WHERE {_OF}"  # noqa: S608
+_READ: Final = "SELECT position_ms FROM model.playback_progress WHERE user_ref = %s AND media_id = %s"
+_EDIT: Final = "UPDATE model.playback_progress SET position_ms = %s WHERE user_ref = %s AND media_id = %s"
 
 
-def _edit(settings: Any) -> tuple[int, int]:
-    """Somebody's hand in the read model; what the row said before, and what it says now."""
-    import psycopg
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Ben's row of the read model. ``key``: user_ref and media_id."""
 
-    before = _row(settings)
-    source, user, media, _ = _EDITED
-    with psycopg.connect(**settings.postgres.conninfo("projector")) as connection:
-        connection.execute(_EDIT.encode(), (_WRONG_MS, source, user, media_id(source, media)))
-    return before, _row(settings)
+    settings: Any
+    key: tuple[str, str]
 
+    @classmethod
+    def of(cls, settings: Any) -> _Row:
+        from streams.cli.admin import door_connection
+        from streams.runtime.people import find_account
 
-def _row(settings: Any) -> int:
-    """The position in it, ms."""
-    import psycopg
+        source, user, media, _ = _EDITED
+        with door_connection(settings) as connection:
+            return cls(settings, (find_account(connection, source, user).user_ref, media_id(source, media)))
 
-    source, user, media, _ = _EDITED
-    with psycopg.connect(**settings.postgres.conninfo("projector")) as connection:
-        found = connection.execute(_READ.encode(), (source, user, media_id(source, media))).fetchone()
-    if found is None:
-        raise RuntimeError(f"there is no row of {user}'s {media}")
-    return int(found[0])
+    def position_ms(self) -> int:
+        with self._connection() as connection:
+            found = connection.execute(_READ.encode(), self.key).fetchone()
+        if found is None:
+            raise RuntimeError(f"there is no row of {_EDITED[3]}")
+        return int(found[0])
+
+    def edit(self, position_ms: int) -> None:
+        """As somebody's hand does."""
+        with self._connection() as connection:
+            connection.execute(_EDIT.encode(), (position_ms, *self.key))
+
+    def _connection(self) -> Any:
+        import psycopg
+
+        return psycopg.connect(**self.settings.postgres.conninfo("projector"))
 
 
 def _is_at(homes: Homes, server: Server, position_ms: int) -> bool:
