@@ -88,6 +88,8 @@ class Projection(ABC, Generic[E]):
     """Its read models, tables of schema model: what a rebuild makes anew. None: there is nothing to rebuild."""
     elsewhere: ClassVar[tuple[str, ...]] = ()
     """Tables of schema core that it writes too. A rebuild writes copies of them, which are thrown away."""
+    reads: ClassVar[tuple[str, ...]] = ()
+    """Live tables of others, with their schema, that it looks into and never writes: to tell what it makes stale."""
     newest_wins: ClassVar[frozenset[str]] = frozenset()
     """Of ``tables`` those whose row is of the newest record of its key; rows of the others never change."""
     from_anywhere: ClassVar[bool] = True

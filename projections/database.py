@@ -14,6 +14,7 @@ import psycopg
 
 from projections.base import Connection
 from streams.runtime.errors import ConfigurationError, Unavailable
+from streams.runtime.failures import failed
 
 # A dead peer is noticed within about 15 s, even when the network just swallows packets.
 _NETWORK = {"keepalives": 1, "keepalives_idle": 5, "keepalives_interval": 3, "keepalives_count": 3}
@@ -74,6 +75,7 @@ class Writer:
             yield
         except _AWAY as exc:
             self.close()
+            failed("postgres", exc)
             # The server's text may quote rows: only the class goes on.
             raise Unavailable(f"PostgreSQL does not answer: {type(exc).__name__}") from exc
         except _NOT_MIGRATED as exc:

@@ -88,10 +88,11 @@ class LogGuard:
         end = self._offsets(asked, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         return {partition: Extent(first[partition], end[partition]) for partition in first}
 
-    def check(self, positions: Iterable[Position]) -> None:
-        """Raise ConfigurationError unless every bound position can go on where it stands.
+    def check(self, positions: Iterable[Position]) -> int:
+        """How many offsets lie before the ends of the log, in all.
 
-        A log that ends before a position is Unavailable for SHORT_PATIENCE_S, refused after that.
+        Raises ConfigurationError unless every bound position can go on where it stands. A log that ends
+        before a position is Unavailable for SHORT_PATIENCE_S, refused after that.
         """
         bound = [position for position in positions if position.topic_id is not None]
         self.confirm(self.ask(), bound)
@@ -106,6 +107,7 @@ class LogGuard:
                 raise ConfigurationError(
                     self._refusal(f"the log begins at {extent.first}: its head was cut off", position)
                 )
+        return sum(extents[position.partition].end - position.next_offset for position in bound)
 
     def truncated(self, position: Position) -> ConfigurationError:
         """The refusal for a log that Kafka itself says was truncated and written again (leader epochs)."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -148,7 +148,7 @@ class Relay:
             prompt = tx.execute(_READ.encode(), (_BULK, ROWS_MAX)).fetchall()
             bulk = tx.execute(_READ_BULK.encode(), (_BULK, BULK_ROWS_MAX)).fetchall()
             rows = [OutboxRow(*row) for row in (*prompt, *bulk)]
-            self._count(tx, len(rows), more=len(prompt) == ROWS_MAX or len(bulk) == BULK_ROWS_MAX)
+            self._count(tx, rows, more=len(prompt) == ROWS_MAX or len(bulk) == BULK_ROWS_MAX)
             if not rows:
                 return False
             self._failpoint("relay.read_outbox")
@@ -170,10 +170,13 @@ class Relay:
         value = self._contract.encode(invalidation(row))
         return Record(CACHE_INVALIDATED.name, partition_of(key, CACHE_INVALIDATED.partitions), key, value)
 
-    def _count(self, tx: Connection, read: int, *, more: bool) -> None:
-        """Set the gauge of waiting rows; counting a long outbox is work, so not every time."""
+    def _count(self, tx: Connection, rows: Sequence[OutboxRow], *, more: bool) -> None:
+        """Set the gauges of waiting rows; counting a long outbox is work, so not every time."""
+        oldest_at = min((row.committed_at.timestamp() for row in rows), default=None)
+        oldest_s = 0.0 if oldest_at is None else max(0.0, self._clock.now_ms() / 1000 - oldest_at)
+        metrics.OUTBOX_OLDEST_SECONDS.set(oldest_s)
         if not more:
-            metrics.OUTBOX_ROWS.set(read)
+            metrics.OUTBOX_ROWS.set(len(rows))
         elif time.monotonic() - self._counted_at >= COUNT_EVERY_S:
             self._counted_at = time.monotonic()
             metrics.OUTBOX_ROWS.set(_first(tx, b"SELECT count(*) FROM model.outbox"))

@@ -106,6 +106,7 @@ class Runner(Generic[E]):
                         _log.info("going on", projection=self._projection.name, after_failures=failures)
                     failures = 0
                 except Fenced as exc:
+                    metrics.PROJECTION_FENCED.labels(self._projection.name).inc()
                     _log.info("another owner took over, reading its offsets", reason=str(exc))
                     source.unsettled = True
                 except Unavailable as exc:
@@ -129,7 +130,7 @@ class Runner(Generic[E]):
             position = self._positions.get(exc.partition, Position(exc.partition))
             raise self._guard.truncated(position) from exc
         except LogAnomaly as exc:
-            self._guard.check(self._positions.values())
+            self._check()
             # The log is as it should be, so the complaint was about a moment (a leader election).
             source.unsettled = True
             raise Unavailable(f"Kafka could not serve our offsets: {exc}") from exc
@@ -138,9 +139,14 @@ class Runner(Generic[E]):
         if messages:
             self._apply(source, messages)
         if not source.unsettled and time.monotonic() - self._checked_at >= CHECK_EVERY_S:
-            self._guard.check(self._positions.values())
-            self._checked_at = time.monotonic()
+            self._check()
             self._keep_house()
+
+    def _check(self) -> None:
+        """Is it still that log, and how much of it is left?"""
+        behind = self._guard.check(self._positions.values())
+        metrics.PROJECTION_BEHIND_RECORDS.labels(self._projection.name).set(behind)
+        self._checked_at = time.monotonic()
 
     def _settle(self, source: Source) -> None:
         """Read the offsets, hold them against the log, and stand there."""
@@ -160,8 +166,7 @@ class Runner(Generic[E]):
                     positions[partition] = self._offsets.bind(tx, position, topic_id, begin)
         self._resumed_through = breaker.through if breaker else {}
         self._positions = positions
-        self._guard.check(positions.values())
-        self._checked_at = time.monotonic()
+        self._check()
         self._keep_house()
         source.stand_at(positions.values())
 

@@ -40,7 +40,8 @@ class LibraryProjection(Projection[Change]):
         "collections",
         "collection_items",
     )
-    elsewhere = ("media_aliases",)
+    elsewhere = ("media_aliases", "alias_versions")
+    reads = ("model.playback_progress", "model.user_versions")
     from_anywhere = False
 
     def accept(self, key: bytes, event: Event, partition: int) -> Change:

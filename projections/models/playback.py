@@ -46,6 +46,7 @@ class PlaybackProjection(Projection[Decided]):
         "processed_events",
         "forgotten_users",
     )
+    reads = ("model.media_merges",)
     newest_wins = frozenset({"playback_progress", "user_versions"})
 
     def accept(self, key: bytes, event: Event, partition: int) -> Decided:

@@ -20,16 +20,19 @@ from psycopg.abc import Params, Query
 from streams.runtime.errors import ConfigurationError
 
 _NAMED: Final = re.compile(rb"\b(model|core|api)\.([a-z_0-9]+)")
+_WRITES: Final = re.compile(rb"\b(INSERT|UPDATE|DELETE|MERGE|COPY|TRUNCATE|LOCK|ALTER|DROP|CREATE)\b", re.IGNORECASE)
 _PLAIN: Final = re.compile(r"[a-z][a-z_0-9]*")
 
 Aim = Mapping[str, str]
 """``schema.table`` of a statement → ``schema.table`` it is to reach; plain names."""
 
 
-def aim_of(schema: str, models: Iterable[str], elsewhere: Iterable[str] = ()) -> Aim:
-    """Tables of schema model (``models``) and of schema core (``elsewhere``), all to their namesakes in ``schema``."""
+def aim_of(schema: str, models: Iterable[str], elsewhere: Iterable[str] = (), reads: Iterable[str] = ()) -> Aim:
+    """Tables of schema model (``models``) and of schema core (``elsewhere``), all to their namesakes in ``schema``;
+    ``reads``, with their schema, stay what they are, for statements that write nothing."""
     names = [*(f"model.{table}" for table in models), *(f"core.{table}" for table in elsewhere)]
-    return {name: f"{plain(schema)}.{plain(name.partition('.')[2])}" for name in names}
+    aimed = {name: f"{plain(schema)}.{plain(name.partition('.')[2])}" for name in names}
+    return {**{name: name for name in reads}, **aimed}
 
 
 def plain(name: str) -> str:
@@ -44,7 +47,7 @@ def aimed(aim: Aim, statement: bytes) -> bytes:
 
     def reach(found: re.Match[bytes]) -> bytes:
         name = found[0].decode()
-        if name not in aim:
+        if name not in aim or (aim[name] == name and _WRITES.search(statement)):
             raise ConfigurationError(f"a statement names {name}, which a fold beside the live model must not touch")
         return aim[name].encode()
 

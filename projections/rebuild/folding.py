@@ -57,7 +57,7 @@ class Folding(Generic[E]):
         self._projection = projection
         self._failpoint = failpoint
         self._records_max = records_max
-        aim = aim_of(schema, [*projection.tables, "offsets"], projection.elsewhere)
+        aim = aim_of(schema, [*projection.tables, "offsets"], projection.elsewhere, projection.reads)
         conninfo: dict[str, Any] = {
             **settings.postgres.conninfo("owner"),
             "cursor_factory": cursor_of(aim),

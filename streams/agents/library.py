@@ -127,7 +127,7 @@ def process(
                 for output in outputs:
                     index += tell(output, event, at, index, send)
                 for output in outputs:
-                    count(output)
+                    count(output, at)
     except Unavailable as exc:
         _log.warning("waiting", reason=str(exc), partition=batch.partition, offset=record.offset())
         return False

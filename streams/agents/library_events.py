@@ -33,6 +33,7 @@ from streams.domain.library.outputs import (
     Output,
     ScanState,
 )
+from streams.domain.library.words import ScanStatus
 from streams.runtime import metrics
 
 OUTPUTS = (LIBRARY_CHANGED.name, LIBRARY_OBSERVED.name)
@@ -179,7 +180,7 @@ def _event_id(cause: str, index: str) -> str:
     return f"{xxhash.xxh3_128_hexdigest(cause.encode())}/{index}"
 
 
-def count(output: Output) -> None:
+def count(output: Output, at: At) -> None:
     """Count what was decided, in words of closed sets."""
     match output:
         case ItemState():
@@ -191,12 +192,25 @@ def count(output: Output) -> None:
             _counter("MediaMerged", "").inc()
         case ScanState():
             _counter("ScanChanged", output.status).inc()
+            _count_scan(output, at)
         case Hold():
             _counter("SourceHeld", "held" if output.held else "free").inc()
         case Continued():
             _counter("FinalizeContinued", output.step).inc()
         case _:
             assert_never(output)
+
+
+def _count_scan(scan: ScanState, at: At) -> None:
+    """Of a scan of which no more will become: how long it took and, when it was finalized, what it found."""
+    if ScanStatus(scan.status).open:
+        return
+    metrics.SCAN_SECONDS.labels(scan.status).observe(max(0, at.logged_at - scan.started_at) / 1000)
+    if scan.status != ScanStatus.FINALIZED:
+        return
+    metrics.SCAN_RECEIVED.inc(scan.observations)
+    for what in ("seen", "added", "changed", "moved", "missing"):
+        metrics.SCAN_ITEMS.labels(what).inc(getattr(scan, what))
 
 
 @cache  # as many as there are changes and statuses

@@ -48,7 +48,11 @@ def demo(
         options = Options(http_port=None, log_level="INFO")
         with running.deployment(folder, options, console, registry=False, before_roles=homes.connect) as playhead:
             play = Play(playhead.url, _tokens(playhead.settings))
-            console.print(f"\nEverything runs; the API is at {playhead.url}. The evening begins.\n")
+            console.print(f"\nEverything runs; the API is at {playhead.url}. The evening begins.")
+            console.print(
+                f"Its numbers: {playhead.url}/metrics, and those of every process by {playhead.measured.targets}"
+            )
+            console.print("A dashboard of them: docker/observe/dashboard.json\n")
             act(play, console, pause)
             epilogue(play, settle(play), playhead.settings, console)
             demo_library.play(playhead.url, playhead.settings, folder, console)

@@ -14,7 +14,7 @@ from projections.entry import PROJECTIONS
 from streams.cli.admin import answering
 from streams.cli.forgetting import Carried, carry_out
 from streams.ingest.forgetting import read_identities
-from streams.ingest.people import identity_key
+from streams.ingest.people import identity_key, marker_of_account
 from streams.runtime.errors import ConfigurationError
 from streams.runtime.failpoints import armed
 from streams.runtime.settings import Settings
@@ -40,7 +40,9 @@ def restore_file(settings: Settings, file: Path, *, replace: bool) -> tuple[Rest
         written = read_identities(settings.kafka.client())
 
         def in_log(source_id: str, upstream_user: str) -> bool:
-            return identity_key(settings.identity.key(), source_id, upstream_user) in written
+            key = identity_key(settings.identity.key(), source_id, upstream_user)
+            # Of somebody who was forgotten there is nothing left to tell it.
+            return key in written or marker_of_account(settings.identity.key(), key) in written
 
         logs = logs_of(settings.kafka, reader.manifest.offsets)
         with answering(settings), psycopg.connect(**settings.postgres.conninfo("owner")) as connection:

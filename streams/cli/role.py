@@ -50,6 +50,7 @@ def begin(role: str) -> Settings:
     failpoints.armed(settings.failpoints)
     log = logs.get("playhead")
     log.info("starting", settings=settings.redacted())
+    metrics.STARTED_SECONDS.labels(role).set(time.time())
     if role != "serve":
         # serve answers /metrics on its own port.
         port = metrics.serve(settings.metrics.host, settings.metrics.port)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,9 +16,11 @@ from rich.console import Console
 
 from schemas.placement import PARTITIONS
 from streams.cli.deployment import OTHER_PROJECTIONS, Options, prepare, roles
-from streams.local import Stack
+from streams.cli.measured import SUPERVISOR, Measured, measured
+from streams.local import Stack, ports
 from streams.local.progress import BarProgress
 from streams.local.supervisor import Supervisor
+from streams.runtime import metrics
 from streams.runtime.errors import Unavailable
 from streams.runtime.kafka import admin_client
 from streams.runtime.settings import PREFIX, Settings
@@ -33,6 +35,7 @@ class Running:
     stack: Stack
     settings: Settings
     supervisor: Supervisor
+    measured: Measured
 
     @property
     def url(self) -> str:
@@ -52,6 +55,8 @@ class Running:
         if self.settings.cache.url is not None:
             # Its password stands in the settings' file.
             found["valkey"] = self.settings.cache.url.get_secret_value().rpartition("@")[2]
+        found["metrics"] = f"{self.url}/metrics"
+        found["processes"] = str(self.measured.targets)
         found["folder"] = str(self.stack.folder)
         return found
 
@@ -76,6 +81,7 @@ def deployment(
     """
     stack = Stack(folder, registry=registry, valkey=cache, progress=BarProgress(console))
     supervisor: Supervisor | None = None
+    numbers = ExitStack()
 
     def say(step: str) -> None:
         console.print(f"  {step} …", style="dim", markup=False)
@@ -86,8 +92,11 @@ def deployment(
         settings = prepare(folder, addresses, options, say)
         before_roles(settings)
         say("roles: door and read API, agents, projections, relay, cache, pollers, worker")
+        known = measured(roles(settings, options), settings, folder)
+        # How often a role was started again is known here only.
+        numbers.enter_context(metrics.served(ports.LOOPBACK, known.ports[SUPERVISOR]))
         supervisor = Supervisor(
-            roles(settings, options),
+            known.roles,
             logs=folder / "logs",
             state_file=folder / "supervisor.json",
             on_line=on_line,
@@ -95,12 +104,13 @@ def deployment(
             environment={name: value for name, value in os.environ.items() if not name.startswith(PREFIX)},
         )
         supervisor.start()
-        running = Running(stack, settings, supervisor)
+        running = Running(stack, settings, supervisor, known)
         wait_until_ready(running)
         yield running
     finally:
         if supervisor is not None:
             supervisor.stop()
+        numbers.close()
         stack.stop()
 
 

@@ -62,6 +62,12 @@ def up(
         else:
             for name, address in addresses.items():
                 console.print(f"  {name:<10} {address}", markup=False, highlight=False)
+            console.print(
+                "\n/metrics of every process: the file of processes is for Prometheus (docker/observe/PLAYBOOK.md).",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
             config = shlex.quote(str(playhead.stack.folder / SETTINGS_FILE))
             command = shlex.quote(str(Path(sys.executable).with_name("playhead")))
             console.print(

@@ -24,12 +24,15 @@ class ScheduledScans:
         tasks: Tasks,
         requests: Requests,
         *,
+        comparing: bool = False,
         chance: Chance = random.uniform,
         failpoint: Failpoint = disarmed,
     ) -> None:
+        """``comparing``: this worker does comparisons, so they are asked for as well."""
         self._schedules = schedules
         self._tasks = tasks
         self._requests = requests
+        self._comparing = comparing
         self._chance = chance
         self._failpoint = failpoint
         self._looked_at: float | None = None
@@ -43,9 +46,11 @@ class ScheduledScans:
         self._looked_at = now
         if self._provided_at is None or now - self._provided_at >= PROVIDE_EVERY_S:
             self._schedules.provide()
+            if self._comparing:
+                self._schedules.provide_comparisons()
             self._provided_at = now
         while (due := self._schedules.claim()) is not None:
-            if due.schedule_id.startswith(RECONCILE):
+            if due.requested_by == RECONCILE:
                 self._requests.reconcile(due.source_id, RECONCILE_SCOPE)
             # A scan by schedule that is under way is the scan; a follow-up is for what that one came too early for.
             elif due.requested_by != "schedule" or not self._tasks.waits("scan", due.source_id).wanted:

@@ -141,7 +141,9 @@ class Worker:
             metrics.TASK_ATTEMPTS.labels(kind.name, outcome).inc()
             metrics.TASK_SECONDS.labels(kind.name).observe(took_s)
             if outcome == "done":
-                in_time = task.waited_s + took_s <= kind.target_s
+                latency_s = task.waited_s + took_s
+                in_time = latency_s <= kind.target_s
+                metrics.TASK_LATENCY_SECONDS.labels(kind.name).observe(latency_s)
                 metrics.TASKS_DONE.labels(kind.name, "yes" if in_time else "no").inc()
             _log.info("task ended", outcome=outcome, attempt=task.attempt, seconds=round(took_s, 3))
 

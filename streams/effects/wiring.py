@@ -89,7 +89,8 @@ def make_worker(
             made[reconcile.NAME] = reconcile.reconcile_kind(compare)
         chores: list[Chore] = []
         if scheduling:
-            chores.append(ScheduledScans(schedules, tasks, requests(), failpoint=failpoint))
+            able = compare is not None and reconcile.NAME in kinds
+            chores.append(ScheduledScans(schedules, tasks, requests(), comparing=able, failpoint=failpoint))
         if watching:
             chores.append(Watches(database, tasks, requests()))
         yield Worker(

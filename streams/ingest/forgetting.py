@@ -116,10 +116,10 @@ def read_identities(client: Mapping[str, Any], *, timeout_s: float = READ_S) -> 
     try:
         consumer.assign([TopicPartition(IDENTITY_USERS.name, p, OFFSET_BEGINNING) for p in left])
         while left:
-            messages = consumer.consume(500, timeout=timeout_s)
-            if not messages:
+            first = consumer.poll(timeout_s)
+            if first is None:
                 raise Unavailable("who is known can't be read from Kafka in time")
-            for message in messages:
+            for message in (first, *consumer.consume(500, timeout=0)):
                 error, key, value = message.error(), message.key(), message.value()
                 if error is not None:
                     if error.code() != KafkaError._PARTITION_EOF:

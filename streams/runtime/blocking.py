@@ -11,6 +11,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout, TooManyRequest
 
 from streams.runtime.database import DatabaseAway
 from streams.runtime.errors import ConfigurationError
+from streams.runtime.failures import failed
 from streams.runtime.quiet import quieted
 
 TIMEOUT_S = 5.0
@@ -71,6 +72,7 @@ class BlockingDatabase:
             with self._pool.connection() as connection:
                 return work(connection)
         except _AWAY as exc:
+            failed("postgres", exc)
             # The server's text may quote rows: only the class goes on.
             raise DatabaseAway(f"PostgreSQL does not answer: {type(exc).__name__}") from None
         except _NOT_MIGRATED as exc:

@@ -34,6 +34,7 @@ from streams.runtime import metrics
 from streams.runtime.circuit import Circuit
 from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.errors import ConfigurationError
+from streams.runtime.failures import failed
 from streams.runtime.memory import Memory
 from streams.runtime.settings import Settings
 
@@ -217,19 +218,22 @@ class Cache:
         """What a script answers; None when Valkey is away."""
         if not self._circuit.enter():
             return None
+        began = time.monotonic()
         try:
             while self._owed:
                 name, (owed, said) = next(iter(self._owed.items()))
                 await owed(args=said)
                 self._owed.pop(name, None)
             answer = await script(args=arguments)
-        except _AWAY:
+        except _AWAY as exc:
             self._circuit.failed()
+            failed("valkey", exc)
             return None
         except BaseException:
             self._circuit.abandoned()
             raise
         self._circuit.succeeded()
+        metrics.CACHE_SECONDS.observe(time.monotonic() - began)
         return answer
 
 

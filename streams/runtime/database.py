@@ -18,6 +18,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRe
 from streams.runtime.circuit import Circuit
 from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.errors import Unavailable
+from streams.runtime.failures import failed
 from streams.runtime.quiet import quieted
 
 TIMEOUT_S = 2.0
@@ -99,11 +100,13 @@ class Database:
         if not task.done():
             self._circuit.failed()
             self._leave(task)
+            failed("postgres", how="timeout")
             raise DatabaseAway("the database does not answer in time")
         try:
             value = task.result()
         except _AWAY as exc:
             self._circuit.failed()
+            failed("postgres", exc)
             # The server's text may quote rows, and with them people: only the class goes on.
             raise DatabaseAway(f"the database does not answer: {type(exc).__name__}") from None
         except BaseException:

@@ -5,6 +5,9 @@ Labels are from closed sets (kinds, verdicts, topics, partitions): never a perso
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
 REGISTRY = CollectorRegistry()
@@ -125,7 +128,7 @@ SCANS_REQUESTED = _counter(
 SCAN_SECONDS = _histogram(
     "scan_seconds", "Scan begun to its last word: listed, sent, decided and finalized.", ("status",), buckets=_SLOW
 )
-SCAN_LISTED = _counter("scan_listed", "Items and skips that scans found and sent to the log.")
+SCAN_LISTED = _counter("scan_listed", "Items and skips of listings that came to their end, all in the log.")
 SCAN_RECEIVED = _counter("scan_received", "Those that had arrived when their scan was finalized.")
 SCAN_ITEMS = _counter(
     "scan_items", "What finalized scans found: items seen, added, changed, moved, missing.", ("what",)
@@ -136,7 +139,7 @@ CACHE_READS = _counter(
 CACHE_FILLS = _counter(
     "cache_fills", "Answers of PostgreSQL offered to the cache, by what it did with them.", ("outcome",)
 )
-CACHE_SECONDS = _histogram("cache_seconds", "Time of one call to the cache.", ("call",))
+CACHE_SECONDS = _histogram("cache_seconds", "Time of one call to the cache that was answered.")
 CACHE_INVALIDATIONS = _counter("cache_invalidations", "Invalidations the cache was told of.")
 CACHE_LAG_SECONDS = _histogram("cache_lag_seconds", "Row committed to cache told, as the cache worker sees it.")
 CACHE_BEHIND_SECONDS = _gauge("cache_behind_seconds", "How old what the cache worker knows of the log's end is.")
@@ -150,6 +153,18 @@ RECONCILE_REPAIRS = _counter("reconcile_repairs", "What reconcile put into the l
 RECONCILE_RUNS = _counter("reconcile_runs", "Runs of reconcile, by what they found: drift, in_order.", ("found",))
 CRASHES = _counter("crashes", "Roles that ended unexpectedly and were started again.", ("role",))
 STARTED_SECONDS = _gauge("role_started_seconds", "When this process began, epoch seconds.", ("role",))
+
+
+@contextmanager
+def served(host: str, port: int) -> Iterator[int]:
+    """As ``serve``, until it is left."""
+    server, thread = start_http_server(port, addr=host, registry=REGISTRY)
+    try:
+        yield int(server.server_port)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def serve(host: str, port: int) -> int:

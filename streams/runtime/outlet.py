@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from schemas.topics import DEAD_LETTER_BYTES_MAX
 from streams.runtime.errors import ConfigurationError, Permanent, Unavailable
+from streams.runtime.failures import kafka_failed
 from streams.runtime.publisher import Acknowledged, Record
 from streams.runtime.settings import KafkaSettings
 
@@ -129,5 +130,6 @@ def _judged(errors: Sequence[KafkaError]) -> Exception:
         return ConfigurationError(f"Kafka refused to take records: {codes[code].str()}")
     for code in codes.keys() & _TOO_LARGE:
         return Permanent(f"Kafka refused a record: {codes[code].name()}", cause="too_large")
+    kafka_failed(next(iter(codes.values())).name() if codes else "_TIMED_OUT")
     names = ", ".join(sorted(error.name() for error in codes.values())) or "no acknowledgement in time"
     return Unavailable(f"Kafka did not acknowledge: {names}")

@@ -28,6 +28,7 @@ from streams.runtime import logs, metrics
 from streams.runtime.circuit import Circuit
 from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.errors import Permanent, Unavailable
+from streams.runtime.failures import kafka_failed
 from streams.runtime.quiet import quieted
 
 REST_S = 1.0
@@ -154,6 +155,7 @@ class KafkaPublisher:
             # librdkafka gives up before we do; if it has not, what still lies in its queue must not pile up.
             line.purge()
             self._circuit.failed()
+            kafka_failed("_TIMED_OUT")
             raise BrokerAway("Kafka did not acknowledge in time") from None
         except BaseException:
             self._circuit.abandoned()
@@ -174,6 +176,7 @@ class KafkaPublisher:
             self._circuit.succeeded()
             return Permanent(f"Kafka refuses the record: {error.name()}", cause="too_large")
         self._circuit.failed()
+        kafka_failed(error.name())
         if error.fatal() and self._line is line:
             # An idempotent producer in fatal state stays there: its successor can go on.
             _log.error("producer replaced after a fatal error", error=error.name())

@@ -22,8 +22,8 @@ from streams.runtime.tokens import SyncConnection
 DEFAULT_CRON: Final = "0 */6 * * *"
 DEFAULT_JITTER_S: Final = 1_800
 """Every source is scanned four times a day, sources of a household not all at once."""
-RECONCILE: Final = "reconcile:"
-"""How the ids of rows begin that are of comparisons, not of scans."""
+RECONCILE: Final = "reconcile"
+"""By whom comparisons are requested, which are no scans: every night, each source at another time."""
 RECONCILE_CRON: Final = "0 3 * * *"
 RECONCILE_JITTER_S: Final = 7_200
 LISTED_SERVERS: Final = ("subsonic", "jellyfin", "audiobookshelf")
@@ -94,10 +94,9 @@ class Schedules:
         self._database = database
 
     def provide(self) -> None:
-        """Give the default schedules to every source that can be scanned, or compared, and has none."""
+        """Give the default schedule to every source that can be scanned and has none."""
 
         def work(connection: Connection) -> None:
-            [(now,)] = connection.execute("SELECT now()").fetchall()
             rows = connection.execute(
                 "SELECT source_id FROM (SELECT source_id FROM core.source_trees UNION"
                 " SELECT source_id FROM core.source_upstreams JOIN core.sources USING (source_id)"
@@ -107,9 +106,17 @@ class Schedules:
             ).fetchall()
             for (source_id,) in rows:
                 schedule_scans(connection, source_id, None)
+
+        self._database.run(work)
+
+    def provide_comparisons(self) -> None:
+        """The same of comparisons, to every source there is something to compare with."""
+
+        def work(connection: Connection) -> None:
+            [(now,)] = connection.execute("SELECT now()").fetchall()
             connection.execute(
                 "INSERT INTO core.schedules (schedule_id, source_id, requested_by, cron, jitter_s, next_at)"
-                " SELECT %(name)s || source_id, source_id, 'schedule', %(cron)s, %(jitter)s,"
+                " SELECT 'reconcile:' || source_id, source_id, %(name)s, %(cron)s, %(jitter)s,"
                 " %(next)s::timestamptz + make_interval(secs => random() * %(jitter)s)"
                 " FROM (SELECT source_id FROM core.source_trees UNION SELECT source_id FROM core.source_upstreams) AS k"
                 " ON CONFLICT DO NOTHING",

@@ -234,7 +234,7 @@ schedules = Table(
     metadata,
     Column("schedule_id", Text, primary_key=True),
     Column("source_id", Text, ForeignKey(f"{CORE}.sources.source_id", ondelete="CASCADE"), nullable=False),
-    Column("requested_by", Text, nullable=False, comment="schedule or follow_up"),
+    Column("requested_by", Text, nullable=False, comment="schedule, follow_up or reconcile"),
     Column("cron", Text, nullable=True, comment="in UTC; null: once"),
     Column("jitter_s", Integer, nullable=False, server_default=text("0"), comment="up to so much later"),
     Column("delay_s", Integer, nullable=True, comment="of a follow-up: how long after the scan before it"),

@@ -24,6 +24,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt,
 
 from streams.runtime.circuit import Circuit
 from streams.runtime.clock import Clock, SystemClock
+from streams.runtime.failures import failed
 from streams.runtime.json_text import BadJson, load
 from streams.upstream.errors import (
     BadAnswer,
@@ -34,6 +35,7 @@ from streams.upstream.errors import (
     ServerFailed,
     TooLarge,
     UpstreamAway,
+    UpstreamError,
 )
 from streams.upstream.origin import Origin, Resolve, chosen_address, resolve
 from streams.upstream.sockets import Socket, SocketLimits, connected
@@ -220,10 +222,16 @@ class Upstream:
                         return outcome
                     url = outcome
         except TimeoutError:
+            failed("upstream", how="timeout")
             raise UpstreamAway("the server's answer took too long") from None
+        except UpstreamError as exc:
+            failed("upstream", how=exc.cause)
+            raise
         except httpx.TransportError as exc:
+            failed("upstream", exc)
             raise UpstreamAway(f"the server does not answer: {type(exc).__name__}") from None
         except httpx.HTTPError as exc:
+            failed("upstream", how=BadAnswer.cause)
             raise BadAnswer(f"the server's answer can't be read: {type(exc).__name__}") from None
         raise BadAnswer("the server redirects without end")
 

@@ -21,11 +21,12 @@ FILE = Path("docker-compose.yml")
 COMPOSE: dict[str, Any] = yaml.safe_load(text(FILE))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 ONCE = {"migrate", "topics", "schemas"}
-BULK = {"agents-library", "project-library", "work"}
+BULK = {"agents-library", "project-library", "work", "reconcile"}
 PROMPT = {"serve", "agents", "project", "project-dead-letters", "project-tasks", "project-forwarding"}
 ROLES = BULK | PROMPT | {"relay", "cache", "poll"}
-ASKS_OTHERS = {"poll", "work"}
-OTHERS = {"kafka", "postgres", "registry", "valkey"}
+ASKS_OTHERS = {"poll", "work", "reconcile"}
+OBSERVE = {"prometheus", "grafana"}
+OTHERS = {"kafka", "postgres", "registry", "valkey"} | OBSERVE
 
 services = pytest.mark.parametrize("name", sorted(SERVICES))
 ours = pytest.mark.parametrize("name", sorted(ONCE | ROLES))
@@ -86,6 +87,11 @@ def test_what_a_service_waits_for_exists_and_says_when_it_is_ready(name: str) ->
         assert needed in SERVICES
 
 
+def test_watching_is_started_only_when_it_is_asked_for() -> None:
+    assert {name for name, service in SERVICES.items() if service.get("profiles")} == OBSERVE
+    assert all(SERVICES[name]["profiles"] == ["observe"] for name in OBSERVE)
+
+
 @pytest.mark.parametrize("name", sorted(ROLES))
 def test_a_role_waits_until_everything_is_made(name: str) -> None:
     assert ONCE | {"kafka", "postgres"} <= set(SERVICES[name]["depends_on"])
@@ -126,7 +132,7 @@ def test_there_is_no_way_out_but_for_published_ports_and_for_asking_media_server
 @services
 def test_an_image_is_pinned_by_version(name: str) -> None:
     image = SERVICES[name]["image"]
-    assert re.search(r":\d+\.\d+(\.\d+)?$", image), image
+    assert re.search(r":v?\d+\.\d+(\.\d+)?$", image), image
     if name in ONCE | ROLES:
         assert image == f"playhead:{version('playhead')}"
 

@@ -44,6 +44,14 @@ def test_a_statement_that_names_anything_else_of_ours_is_refused(statement: byte
         aimed(aim_of("model_next", ["plays"]), statement)
 
 
+def test_what_is_only_read_is_read_live_and_never_written() -> None:
+    aim = aim_of("model_next", ["plays"], reads=["model.media_merges"])
+    read = b"SELECT FROM model.plays JOIN model.media_merges USING (media_id)"
+    assert aimed(aim, read) == b"SELECT FROM model_next.plays JOIN model.media_merges USING (media_id)"
+    with pytest.raises(ConfigurationError, match="must not touch"):
+        aimed(aim, b"WITH gone AS (DELETE FROM model.media_merges RETURNING 1) SELECT FROM gone")
+
+
 @pytest.mark.parametrize("name", ["Model", "a-b", "", "x;y", "1x"])
 def test_a_schema_that_needs_quotes_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="no name of a schema"):

@@ -13,3 +13,5 @@ CREATE INDEX reconcile_runs_by_end ON core.reconcile_runs (ended_at);
 COMMENT ON COLUMN core.reconcile_runs.source_id IS 'null: every source';
 COMMENT ON COLUMN core.reconcile_runs.repaired IS 'what mends it was put into the log';
 COMMENT ON COLUMN core.reconcile_runs.drift IS 'cause → how many';
+
+COMMENT ON COLUMN core.schedules.requested_by IS 'schedule, follow_up or reconcile';

@@ -28,7 +28,8 @@ PROBE_KEY = b"doctor"
 
 def broker(settings: Settings) -> Iterator[Finding]:
     cluster = wait_for_broker(settings.kafka, timeout_s=WAIT_S)
-    nodes = list(admin_client(settings.kafka).describe_cluster(request_timeout=WAIT_S).result().nodes)
+    client = admin_client(settings.kafka)  # what it is asked ends with it
+    nodes = list(client.describe_cluster(request_timeout=WAIT_S).result().nodes)
     yield ok("kafka", f"cluster {cluster}, {len(nodes)} broker{'s' * (len(nodes) != 1)}")
     if settings.kafka.replication == 1 and len(nodes) > 1:
         yield warn("kafka", "there are several brokers and topics have one copy", "set kafka.replication to 3")
@@ -160,7 +161,8 @@ def transactions(settings: Settings) -> Iterator[Finding]:
 
 
 def _described(settings: Settings, names: list[str]) -> dict[str, TopicDescription]:
-    futures = admin_client(settings.kafka).describe_topics(TopicCollection(names), request_timeout=WAIT_S)
+    client = admin_client(settings.kafka)
+    futures = client.describe_topics(TopicCollection(names), request_timeout=WAIT_S)
     found: dict[str, TopicDescription] = {}
     for name, future in futures.items():
         try:

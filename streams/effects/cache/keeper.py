@@ -38,6 +38,7 @@ from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.contract import Contract
 from streams.runtime.errors import Permanent, PlayheadError, Unavailable
 from streams.runtime.failpoints import Failpoint, disarmed
+from streams.runtime.failures import failed
 from streams.runtime.settings import Settings
 from streams.runtime.tail import Asked, Extents, Tail, TailLost
 
@@ -106,6 +107,7 @@ class Keeper:
                     _log.warning("the cache begins anew", reason=str(exc))
                     metrics.CACHE_GENERATIONS.labels(str(exc)).inc()
                 except (Unavailable, *_AWAY) as exc:
+                    failed("kafka" if isinstance(exc, Unavailable) else "valkey", exc)
                     if not away:
                         _log.warning("waiting", error_class=type(exc).__name__)
                     away = True

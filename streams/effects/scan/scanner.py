@@ -32,6 +32,7 @@ from streams.effects.scan.ports import (
     Source,
     SourceFailed,
 )
+from streams.runtime import metrics
 from streams.runtime.clock import Clock
 from streams.runtime.leases import Cancelled
 from streams.upstream.details import text
@@ -176,6 +177,7 @@ class _Scribe:
                 skipped=tuple(ReasonCount(reason, count) for reason, count in sorted(reasons)),
             )
         )
+        metrics.SCAN_LISTED.inc(self._ordinal)
         return self._ordinal
 
     def failed(self, reason: str, detail: str) -> None:

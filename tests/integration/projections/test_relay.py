@@ -14,6 +14,7 @@ from projections.outbox import write
 from projections.relay import Relay
 from schemas.placement import partition_of
 from schemas.topics import CACHE_INVALIDATED
+from streams.runtime import metrics
 from streams.runtime.errors import Unavailable
 from tests.integration.projections.world import World, eventually, read_all
 
@@ -31,6 +32,10 @@ def put(world: World, *invalidations: Invalidation) -> None:
 
 def keys_waiting(world: World) -> list[str]:
     return [key for (key,) in world.query("SELECT cache_key FROM model.outbox ORDER BY id")]
+
+
+def oldest_s() -> float:
+    return metrics.REGISTRY.get_sample_value("playhead_outbox_oldest_seconds") or 0.0
 
 
 def waiting(world: World) -> int:
@@ -91,8 +96,11 @@ def test_what_kafka_did_not_acknowledge_stays_and_is_published_again(
     with pytest.raises(Unavailable):
         relay.publish_some()
     assert waiting(world) == 1
+    assert oldest_s() > 0
     monkeypatch.undo()
     assert relay.publish_some()
+    assert not relay.publish_some()
+    assert oldest_s() == 0
     relay.close()
 
     first, second = world.invalidations([topic_prefix])
