@@ -39,7 +39,7 @@ def demo(
     from rich.console import Console
 
     from streams.cli import demo_jellyfins, demo_letters, demo_library, demo_metrics, demo_servers, running
-    from streams.cli.deployment import Options, roles
+    from streams.cli.deployment import Options
     from streams.local.unprivileged import temporary_folder
 
     console = Console(highlight=False)
@@ -48,18 +48,13 @@ def demo(
         options = Options(http_port=None, log_level="INFO")
         with running.deployment(folder, options, console, registry=False, before_roles=homes.connect) as playhead:
             play = Play(playhead.url, _tokens(playhead.settings))
-            console.print(f"\nEverything runs; the API is at {playhead.url}. The evening begins.")
-            console.print(
-                f"Its numbers: {playhead.url}/metrics, and those of every process by {playhead.measured.targets}"
-            )
-            console.print("A dashboard of them: docker/observe/dashboard.json\n")
+            console.print(f"\nEverything runs; the API is at {playhead.url}. The evening begins.\n")
             act(play, console, pause)
             epilogue(play, settle(play), playhead.settings, console)
             demo_library.play(playhead.url, playhead.settings, folder, console)
             demo_servers.play(homes, playhead.url, playhead.settings, console)
             demo_letters.play(play.read, playhead.settings, console)
-            names = [role.name for role in roles(playhead.settings, options)]
-            demo_metrics.show(playhead.url, names, folder / "logs", console)
+            demo_metrics.show(playhead.measured.ports, playhead.measured.targets, console)
 
 
 @dataclass(slots=True)

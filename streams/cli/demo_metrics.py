@@ -1,8 +1,7 @@
-"""The demo's end: where each role answers with its metrics, and where the dashboard for them lies."""
+"""The demo's end: where each process answers with its metrics, and where the dashboard for them lies."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -10,57 +9,45 @@ from typing import Any, Final
 import httpx
 
 from streams.cli.demo_waiting import until
+from streams.local import ports
 
 _TREE: Final = Path(__file__).parents[2]
 _PREFIX: Final = "playhead_"
 
 
-def show(url: str, roles: list[str], logs: Path, console: Any) -> None:
-    """Ask every role, and print what it can be asked at. Raises RuntimeError when one does not answer."""
+def show(processes: Mapping[str, int], targets: Path, console: Any) -> None:
+    """Ask every process at its port, and print where it can be asked; ``targets``: the file that names them all.
+
+    Raises RuntimeError when one does not answer, or not with numbers of Playhead's.
+    """
     from rich.table import Table
 
     table = Table(title="Metrics, while it runs", title_justify="left")
-    for column in ("role", "address", "series"):
+    for column in ("process", "address", "series"):
         table.add_column(column, overflow="fold")
-    for role, address in addresses(url, roles, logs).items():
-        answer = httpx.get(address, timeout=10)
-        series = sum(line.startswith(_PREFIX) for line in answer.text.splitlines())
-        if answer.status_code != httpx.codes.OK or not series:
-            raise RuntimeError(f"{role} answers {answer.status_code} at {address}, with {series} series of Playhead's")
-        table.add_row(role, address, str(series))
+    for process, port in processes.items():
+        address = f"http://{ports.LOOPBACK}:{port}/metrics"
+        text = until(f"{process} answers at {address}", lambda address=address: asked(address))  # type: ignore[misc]
+        table.add_row(process, address, str(series(text)))
     console.print()
     console.print(table)
+    console.print(f"Prometheus finds them by {targets}", soft_wrap=True)
     for dashboard in dashboards(_TREE):
-        console.print(f"The dashboard for them: {dashboard}", soft_wrap=True)
+        console.print(f"A dashboard of them: {dashboard}", soft_wrap=True)
 
 
-def addresses(url: str, roles: list[str], logs: Path) -> Mapping[str, str]:
-    """Role → address of its metrics: the door's own, and what the others have written to their logs.
-
-    Raises RuntimeError when a role has written none.
-    """
-    found = {}
-    for role in roles:
-        if role == "serve":
-            found[role] = f"{url}/metrics"
-        else:
-            file = logs / f"{role}.log"
-            found[role] = until(f"{role} says where its metrics are", lambda file=file: last_address(file))  # type: ignore[misc]
-    return found
+def asked(address: str) -> str | None:
+    """What is answered there; None while that is nothing of Playhead's."""
+    try:
+        answer = httpx.get(address, timeout=5)
+    except httpx.HTTPError:
+        return None  # it is being started again
+    return answer.text if answer.status_code == httpx.codes.OK and _PREFIX in answer.text else None
 
 
-def last_address(log: Path) -> str | None:
-    """What a role said when it started last."""
-    said = None
-    for line in log.read_text("utf-8", "replace").splitlines() if log.exists() else ():
-        if '"metrics"' in line and line.startswith("{"):
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue  # cut by the end of its process
-            if entry.get("event") == "metrics":
-                said = entry.get("url")
-    return said
+def series(text: str) -> int:
+    """How many of Playhead's own are in an answer."""
+    return sum(line.startswith(_PREFIX) for line in text.splitlines())
 
 
 def dashboards(tree: Path) -> list[Path]:

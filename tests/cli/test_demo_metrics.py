@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import json
+import re
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from streams.cli import demo_metrics, demo_waiting
+from streams.local import ports
+from streams.runtime import metrics
 
 
-def line(**said: object) -> str:
-    return json.dumps({"level": "info", **said}) + "\n"
+def test_each_process_is_shown_with_its_address_once_it_has_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = ports.choose()
+    with metrics.served(ports.LOOPBACK, port):
+        demo_metrics.show({"relay": port}, tmp_path / "targets.json", Console(width=160))
+    shown = capsys.readouterr().out
+    assert re.search(rf"relay +│ http://127\.0\.0\.1:{port}/metrics +│ [1-9]", shown)
+    assert "targets.json" in shown
 
 
-def test_each_role_is_where_it_said_when_it_started_last_and_the_door_at_its_own_port(tmp_path: Path) -> None:
-    (tmp_path / "relay.log").write_text(
-        "ended with exit code 70; starting again\n"
-        + line(event="metrics", url="http://127.0.0.1:1/metrics")
-        + line(event="starting", settings={"metrics": {}})
-        + line(event="metrics", url="http://127.0.0.1:2/metrics")
-        + '{"event": "metrics", "url": "cut'
-    )
-    found = demo_metrics.addresses("http://127.0.0.1:8", ["serve", "relay"], tmp_path)
-    assert found == {"serve": "http://127.0.0.1:8/metrics", "relay": "http://127.0.0.1:2/metrics"}
-
-
-def test_a_role_that_never_says_ends_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_does_not_answer_ends_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo_metrics, "until", lambda what, look: demo_waiting.until(what, look, 0.0))
-    with pytest.raises(RuntimeError, match="relay says where its metrics are"):
-        demo_metrics.addresses("http://127.0.0.1:8", ["relay"], tmp_path)
+    with pytest.raises(RuntimeError, match="relay answers at"):
+        demo_metrics.show({"relay": ports.choose()}, tmp_path, Console())
 
 
 def test_dashboards_are_those_of_the_tree_and_none_without_it(tmp_path: Path) -> None:
