@@ -14,7 +14,6 @@ import httpx
 
 from streams.cli.demo_jellyfins import MINUTE, TICKS, Film, Server
 from streams.cli.demo_waiting import clock, until
-from streams.cli.household import HOUR
 from streams.cli.scanning import Desk
 from streams.domain.identity import media_id
 
@@ -147,7 +146,7 @@ def _list(homes: Homes, settings: Any) -> None:
 def _share(homes: Homes, console: Any) -> None:
     """What is watched on one server goes on on the other."""
     now = int(time.time() * 1000)
-    homes.den.watch(homes.den.film(_IMDB), now - HOUR - 15 * MINUTE, 0, WATCHED)
+    homes.den.watch(homes.den.film(_IMDB), now, 0, WATCHED)
     since = time.monotonic()
     until("the attic has the position of the den", lambda: _is_at(homes, homes.attic, WATCHED))
     took = time.monotonic() - since
@@ -159,8 +158,9 @@ def _share(homes: Homes, console: Any) -> None:
 
 def _lose_and_find(homes: Homes, settings: Any, console: Any) -> None:
     """She goes on in the attic, whose webhooks get lost; and somebody edits a row. Both are found, mended, told."""
+    # What a webhook says counts as of when it arrived: a server's time of what is newer is later than that.
     now = int(time.time() * 1000)
-    homes.attic.watch(homes.attic.film(_IMDB), now - 20 * MINUTE, WATCHED, WENT_ON, hooks_are_lost=True)
+    homes.attic.watch(homes.attic.film(_IMDB), now, WATCHED, WENT_ON, hooks_are_lost=True)
     row = _Row.of(settings)
     before = row.position_ms()
     row.edit(_WRONG_MS)
