@@ -196,7 +196,7 @@ def _reconcile(settings: Any, *, repair: bool) -> Any:
     from streams.runtime import logs
     from streams.runtime.contract import Contract
 
-    logs.configure("reconcile", level="WARNING")
+    logs.configure("reconcile", level="ERROR")
     chosen = Chosen((Scope.PROGRESS, Scope.ROWS), None, repair)
     return reconcile(settings, Contract.of(settings), chosen, PROJECTIONS)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-SETTLE_S: Final = 60.0
+SETTLE_S: Final = 120.0
 POLL_S: Final = 0.05
 T = TypeVar("T")
 
