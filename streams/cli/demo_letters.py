@@ -24,7 +24,7 @@ def play(read: Callable[[str, str], Any], settings: Any, console: Any) -> None:
     from projections.dlq.desk import Chosen, Desk, Letter
 
     event_id = uuid.uuid4().hex
-    _misplace(event_id, settings)
+    place = _misplace(event_id, settings)
     console.print(
         "\nAna's own script writes to Kafka itself, and puts a report into the wrong partition: order would be lost "
         f"there, so nobody decides it. [bold]playhead dlq list --cause {_CAUSE}[/bold]"
@@ -33,7 +33,7 @@ def play(read: Callable[[str, str], Any], settings: Any, console: Any) -> None:
 
         def listed() -> Letter | None:
             found = desk.letters(Chosen(cause=_CAUSE, statuses=()))
-            return next((one for one in found if one.correlation_id == event_id), None)
+            return next((one for one in found if _place(one) == place), None)
 
         letter = until("the report is a dead letter, and listed", listed)
         if letter.status != "open" or read(SOURCE, f"/v1/events/{event_id}") is not None:
@@ -54,8 +54,12 @@ def play(read: Callable[[str, str], Any], settings: Any, console: Any) -> None:
     )
 
 
-def _misplace(event_id: str, settings: Any) -> None:
-    """Append a good report to the partition after its own."""
+def _place(letter: Any) -> tuple[str, int, int]:
+    return letter.topic, letter.topic_partition, letter.topic_offset
+
+
+def _misplace(event_id: str, settings: Any) -> tuple[str, int, int]:
+    """Append a good report to the partition after its own; topic, partition and offset of it."""
     from schemas.events import PlaybackReported
     from schemas.placement import playback_key, playback_partition
     from schemas.topics import PLAYBACK_REPORTED
@@ -88,10 +92,11 @@ def _misplace(event_id: str, settings: Any) -> None:
     wrong = (playback_partition(key) + 1) % PLAYBACK_REPORTED.partitions
     contract, outlet = Contract.of(settings), Outlet(settings.kafka)
     try:
-        outlet.publish([Record(PLAYBACK_REPORTED.name, wrong, key, contract.encode(report))])
+        [place] = outlet.publish([Record(PLAYBACK_REPORTED.name, wrong, key, contract.encode(report))])
     finally:
         outlet.close()
         contract.close()
+    return place.topic, place.partition, place.offset
 
 
 def _redrive(settings: Any, desk: Any, letter_id: str) -> Any:
