@@ -44,7 +44,9 @@ class Lazy:
 
 COMMANDS: dict[str, Lazy] = {
     "up": Lazy("streams.cli.up:up", "All of Playhead on this machine, until Ctrl-C."),
-    "demo": Lazy("streams.cli.demo:demo", "An evening of playback, a library disturbed; then stop."),
+    "demo": Lazy(
+        "streams.cli.demo:demo", "An evening of playback, a library disturbed, what is lost mended; then stop."
+    ),
     "serve": Lazy("streams.cli.serve:serve", "The HTTP door and read API."),
     "poll": Lazy("streams.cli.poll:poll", "Media servers that push nothing, asked for what is new."),
     "agents": Lazy("streams.cli.agents:app", "The Faust agents: reports in, decisions out; a look into their tables."),

@@ -1,5 +1,5 @@
-"""``playhead demo``: a household's evening on a real Kafka and PostgreSQL, from webhook to cache invalidation; then a
-folder of music that is scanned, disturbed and scanned again."""
+"""``playhead demo``: a household's evening on a real Kafka and PostgreSQL, from webhook to cache invalidation; a folder
+of music that is scanned, disturbed and scanned again; two media servers that are kept the same, and what is mended."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def demo(
     pause: float = typer.Option(0.25, min=0.0, help="Seconds between scenes, to watch."),
 ) -> None:
     """Play a household's evening through the HTTP endpoints, and show what each person sees afterwards; then scan a
-    folder of music, move and break things in it, scan again, and show what kept its id and its progress.
+    folder of music, move and break things in it, scan again, and show what kept its id and its progress. Then a film
+    goes on on another media server; an update that got lost, a row that was edited and a dead letter are found and
+    mended. Last, where each role's metrics are.
 
     Starts Kafka, PostgreSQL and every role as processes of their own, and stops them at the end. The first run
     fetches about 45 MB into the user's cache. Runs without the schema registry: schemas are pinned.
@@ -36,23 +38,23 @@ def demo(
     """
     from rich.console import Console
 
-    from streams.cli import demo_library, running
+    from streams.cli import demo_jellyfins, demo_letters, demo_library, demo_metrics, demo_servers, running
     from streams.cli.deployment import Options
     from streams.local.unprivileged import temporary_folder
 
     console = Console(highlight=False)
-    with _folder(data, temporary_folder) as folder:
+    homes = demo_servers.Homes()
+    with _folder(data, temporary_folder) as folder, demo_jellyfins.answering(*homes.both):
         options = Options(http_port=None, log_level="INFO")
-        with running.deployment(folder, options, console, registry=False) as playhead:
+        with running.deployment(folder, options, console, registry=False, before_roles=homes.connect) as playhead:
             play = Play(playhead.url, _tokens(playhead.settings))
-            console.print(f"\nEverything runs; the API is at {playhead.url}. The evening begins.")
-            console.print(
-                f"Its numbers: {playhead.url}/metrics, and those of every process by {playhead.measured.targets}"
-            )
-            console.print("A dashboard of them: docker/observe/dashboard.json\n")
+            console.print(f"\nEverything runs; the API is at {playhead.url}. The evening begins.\n")
             act(play, console, pause)
             epilogue(play, settle(play), playhead.settings, console)
             demo_library.play(playhead.url, playhead.settings, folder, console)
+            demo_servers.play(homes, playhead.url, playhead.settings, console)
+            demo_letters.play(play.read, playhead.settings, console)
+            demo_metrics.show(playhead.measured.ports, playhead.measured.targets, console)
 
 
 @dataclass(slots=True)

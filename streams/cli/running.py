@@ -70,8 +70,11 @@ def deployment(
     registry: bool,
     cache: bool = True,
     on_line: Callable[[str, str], None] | None = None,
+    before_roles: Callable[[Settings], None] = lambda _: None,
 ) -> Iterator[Running]:
     """Start everything on ``folder``, yield when every role is ready, stop everything at the end.
+
+    ``before_roles`` is called once tables and topics are there, and before any role starts.
 
     Raises a LocalStackError when a service can't run, ConfigurationError when a role refuses to, Unavailable
     when they are not ready in READY_TIMEOUT_S.
@@ -87,6 +90,7 @@ def deployment(
         say("services: Kafka, PostgreSQL" + ", Valkey" * cache + ", schema registry" * registry)
         addresses = stack.start()
         settings = prepare(folder, addresses, options, say)
+        before_roles(settings)
         say("roles: door and read API, agents, projections, relay, cache, pollers, worker")
         known = measured(roles(settings, options), settings, folder)
         # How often a role was started again is known here only.

@@ -1,4 +1,4 @@
-"""The demo, whole: services, roles, an evening, a library that is disturbed."""
+"""The demo, whole: services, roles, an evening, a library that is disturbed, two servers, and what is mended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ pytestmark = pytest.mark.services
 PATIENCE_S = 300
 
 
-def test_the_demo_plays_an_evening_and_a_library_keeps_what_is_known_of_it(tmp_path: Path) -> None:
+def test_the_demo_plays_an_evening_a_library_keeps_what_is_known_of_it_and_what_got_lost_is_mended(
+    tmp_path: Path,
+) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     done = subprocess.run(
         [sys.executable, "-m", "streams.cli", "demo", "--pause", "0", "--data", str(tmp_path / "data")],
@@ -50,6 +52,13 @@ def test_the_demo_plays_an_evening_and_a_library_keeps_what_is_known_of_it(tmp_p
     assert [one[0] for one in scans] == ["12", "12", "12"]
     assert [one[4] for one in scans] == ["0", "1", "0"], "missing"
     assert rows["3", "held, then superseded"][0] == "2"
+    places = [(cells[0], cells[3]) for cells in map(_cells, shown.splitlines()) if cells[1:2] == ["The Paper Lantern"]]
+    assert places == [("den", "0:42:00"), ("attic", "0:42:00"), ("den", "1:01:00"), ("attic", "1:01:00")]
+    assert {cause for cause, *_ in rows} >= {"upstream_changed", "row_edited"}
+    said = " ".join(shown.split())
+    assert "all of it agrees" in said
+    assert re.search(r"redriven: \S+, where its topic places it; decided: accepted", said)
+    assert {"serve", "relay", "poll", "work"} <= {role for role, where, *_ in rows if where.endswith("/metrics")}
 
 
 def _cells(line: str) -> list[str]:
