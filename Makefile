@@ -35,7 +35,7 @@ faults: .venv/.dev ## Run the engine's fault programme, and all tests that kill,
 	@$(BIN)/python -m tests.faults.engine
 	@$(BIN)/python -m tests.faults.engine --brokers 3
 	@PLAYHEAD_FAULT_REPORTS=50000 PLAYHEAD_FAULT_COUNT=14 PLAYHEAD_DOOR_KILLS=20 PLAYHEAD_SCANNER_KILLS=20 PLAYHEAD_POSTGRES_AWAY_S=30 ENGINE_FAULTS_SCALE=3 \
-		$(BIN)/python -m pytest -m faults -s $(ARGS)
+		$(BIN)/python -m pytest -m "faults or long" -s $(ARGS)
 
 fuzz: .venv/.dev ## Fuzz the parsers, 20 s for each format (ARGS="--seconds 600": longer)
 	@$(BIN)/python -m tests.fuzz $(ARGS)

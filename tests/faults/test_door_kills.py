@@ -127,6 +127,7 @@ def _spooled(world: World) -> float:
 
 @pytest.mark.services
 @pytest.mark.faults
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_given_the_door_killed_and_the_broker_away_every_2xx_counts_once_and_nothing_is_invented() -> None:
     print(f"seed {SEED}: {KILLS} kills; PLAYHEAD_FAULT_SEED={SEED} PLAYHEAD_DOOR_KILLS={KILLS} plays it again")

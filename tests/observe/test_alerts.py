@@ -49,7 +49,7 @@ def test_an_alert_asks_only_for_what_there_is_and_says_what_to_do(name: str) -> 
 def test_every_alert_has_its_symptom() -> None:
     assert set(SYMPTOMS) == set(RULES)
     for name, case in SYMPTOMS.items():
-        series = query(" ".join(case["ill"]))  # type: ignore[call-overload]
+        series = query(" ".join(case["ill"]))  # type: ignore[call-overload,union-attr]
         assert set(series.metrics) & set(query(RULES[name]["expr"]).metrics), name
         assert wrong(series) == []
 
@@ -63,7 +63,7 @@ def test_an_alert_fires_for_its_symptom_and_not_on_a_good_day(tmp_path: Path) ->
     tests: list[dict[str, Any]] = []
     for name, case in SYMPTOMS.items():
         for state, fires in (("ill", True), ("well", False)):
-            series = [{"series": key, "values": values} for key, values in case[state].items()]  # type: ignore[call-overload]
+            series = [{"series": key, "values": values} for key, values in case[state].items()]  # type: ignore[call-overload,union-attr]
             labels = case.get("labels", {})  # type: ignore[attr-defined]
             wanted = [{"exp_labels": {**labels, "severity": RULES[name]["labels"]["severity"]}}] if fires else []
             tests.append(

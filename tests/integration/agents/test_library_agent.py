@@ -35,7 +35,7 @@ from streams.runtime.settings import KafkaSettings, PlaybackSettings, Settings
 from tests.agents.library_desk import CONTRACT, SOURCE, Desk, head, listed, path, scan, seen, started
 from tests.integration.projections.world import environment_of, eventually, read_all
 
-pytestmark = [pytest.mark.services, pytest.mark.faults]
+pytestmark = [pytest.mark.services, pytest.mark.faults, pytest.mark.long]
 
 FILES = 2_600
 """The end of their scan is more than one record's work."""

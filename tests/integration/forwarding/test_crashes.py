@@ -18,7 +18,7 @@ from tests.integration.forwarding.targets import COUNT_PLAYS
 from tests.integration.forwarding.test_targets import Room
 from tests.integration.projections.world import environment_of, eventually
 
-pytestmark = [pytest.mark.services, pytest.mark.xdist_group("forwarding")]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("forwarding"), pytest.mark.long]
 
 POINTS = ["work.claimed", "forward.announced", "forward.written", "forward.noted", "work.done"]
 

@@ -22,7 +22,7 @@ from streams.runtime.settings import Settings
 from tests.integration.operators.house import House
 from tests.integration.projections.world import Running, eventually
 
-pytestmark = [pytest.mark.services, pytest.mark.xdist_group("operators"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("operators"), pytest.mark.timeout(900), pytest.mark.long]
 
 MODEL = PlaybackProjection.tables
 

@@ -17,7 +17,7 @@ from tests.integration.operators.house import House
 from tests.integration.projections.world import eventually
 from tests.kafka import read_all
 
-pytestmark = [pytest.mark.services, pytest.mark.xdist_group("operators"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("operators"), pytest.mark.timeout(900), pytest.mark.long]
 
 STEPS = ("forget.kept", "forget.asked", "forget.told")
 KEPT = ["core.forgotten_people", "model.forgotten_users"]

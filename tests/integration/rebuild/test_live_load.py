@@ -20,7 +20,7 @@ from streams.runtime.failpoints import POINTS
 from tests.integration.projections.world import World, environment_of, eventually, expect_rows
 from tests.projections.decisions import Household, fold, placed
 
-pytestmark = [pytest.mark.services, pytest.mark.faults, pytest.mark.xdist_group("rebuild")]
+pytestmark = [pytest.mark.services, pytest.mark.faults, pytest.mark.xdist_group("rebuild"), pytest.mark.long]
 
 SCALE = int(os.environ.get("PLAYHEAD_REBUILD_SCALE", "1"))
 RECORDS_MAX = 700
