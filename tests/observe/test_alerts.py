@@ -49,7 +49,7 @@ def test_an_alert_asks_only_for_what_there_is_and_says_what_to_do(name: str) -> 
 def test_every_alert_has_its_symptom() -> None:
     assert set(SYMPTOMS) == set(RULES)
     for name, case in SYMPTOMS.items():
-        series = query(" ".join(case["ill"]))  # type: ignore[call-overload,union-attr]
+        series = query(" ".join(case["ill"]))  # type: ignore[call-overload]
         assert set(series.metrics) & set(query(RULES[name]["expr"]).metrics), name
         assert wrong(series) == []
 
