@@ -32,7 +32,7 @@ def create(
     """``schema`` with its tables, its books, and of the live rows what records from ``start`` on do not make."""
     reader = LogReader(kafka, projection.topic)
     try:
-        begin = starts.begin_at(start, live, reader)
+        begin = starts.begin_at(start, projection.topic, live, reader)
     finally:
         reader.close()
     tables.create(tx, schema, projection)
@@ -57,7 +57,7 @@ def create(
                 position.next_offset,
             ),
         )
-    if starts.needs_seed(begin):
+    if starts.needs_seed(start, begin):
         starts.seed(tx, schema, projection, begin)
 
 

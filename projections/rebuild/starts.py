@@ -14,6 +14,7 @@ from projections.base import Connection, Projection
 from projections.offsets import Position
 from projections.rebuild import tables
 from projections.rebuild.reading import LogReader
+from schemas.topics import FOREVER_MS, Topic
 from streams.runtime.errors import ConfigurationError
 
 _OFFSET: Final = re.compile(r"\d{1,18}")
@@ -65,11 +66,14 @@ def start_of(text: str) -> Start:
     return FromTime(int(at.timestamp() * 1000))
 
 
-def begin_at(start: Start, live: Mapping[int, Position], reader: LogReader) -> dict[int, Position]:
-    """Where each partition begins: never beyond what the live model has read."""
+def begin_at(start: Start, topic: Topic, live: Mapping[int, Position], reader: LogReader) -> dict[int, Position]:
+    """Where each partition begins: never beyond what the live model has read. What expires by itself was not lost: of
+    such a topic the first record is the first there is."""
     match start:
         case Beginning():
             wanted: Mapping[int, int | None] = dict.fromkeys(live, 0)
+            if topic.retention_ms != FOREVER_MS:
+                wanted = {partition: first for partition, (first, _) in reader.extents(live).items()}
         case FromOffset():
             wanted = dict.fromkeys(live, start.offset)
         case FromTime():
@@ -132,6 +136,8 @@ def seed(tx: Connection, schema: str, projection: Projection[Any], begin: Mappin
     return rows
 
 
-def needs_seed(begin: Mapping[int, Position]) -> bool:
+def needs_seed(start: Start, begin: Mapping[int, Position]) -> bool:
     """Whether there may be live rows that the records from ``begin`` on do not make."""
-    return any(position.next_offset > 0 or position.log_epoch > 1 for position in begin.values())
+    if any(position.log_epoch > 1 for position in begin.values()):
+        return True
+    return not isinstance(start, Beginning) and any(position.next_offset > 0 for position in begin.values())

@@ -33,6 +33,7 @@ from tests.integration.library_servers.served import Web
 FILMS = 12
 LENGTH_MS = 6_000_000
 MINUTE_MS = 60_000
+COMMANDS = "SELECT sum(next_offset)::bigint FROM model.offsets WHERE projection = 'tasks'"
 
 
 def film(number: int) -> str:
