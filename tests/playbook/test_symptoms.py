@@ -21,7 +21,7 @@ from tests.integration.rebuild.test_rebuild import household
 from tests.projections.changes import Libraries
 from tests.projections.decisions import fold, placed
 
-pytestmark = [pytest.mark.services, pytest.mark.xdist_group("rebuild")]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("rebuild"), pytest.mark.long]
 
 Playhead = Callable[..., tuple[int, Any]]
 """Runs ``playhead …``: its exit code, and the JSON it prints."""

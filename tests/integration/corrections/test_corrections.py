@@ -24,7 +24,7 @@ from tests.faults.world import SOURCE, World, playhead_world
 from tests.integration.dlq.office import report
 from tests.integration.projections.world import eventually
 
-pytestmark = [pytest.mark.services, pytest.mark.xdist_group("corrections")]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("corrections"), pytest.mark.long]
 
 HOUR_MS = 3_600_000
 DURATION_MS = 2 * HOUR_MS

@@ -19,7 +19,7 @@ from tests.stack import unique
 from .lab import Lab
 from .torn import BEFORE, DOUBT, PARTITION, aborts, commits, process
 
-pytestmark = [pytest.mark.services, pytest.mark.faults]
+pytestmark = [pytest.mark.services, pytest.mark.faults, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from tests.ingest.pollers.servers import audiobookshelf
 from tests.ingest.pollers.servers.jellyfin import ANA, BEN, TICKS, TOKEN, FakeJellyfin
 from tests.integration.forwarding.household import PERSON, Home, Household
 
-pytestmark = [pytest.mark.services, pytest.mark.xdist_group("forwarding")]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("forwarding"), pytest.mark.long]
 
 FILM, SAME_FILM = "a" * 32, "b" * 32
 LENGTH_MS = 6_000_000

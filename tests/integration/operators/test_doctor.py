@@ -9,7 +9,7 @@ import pytest
 from tests.integration.operators.house import House
 from tests.integration.projections.world import eventually
 
-pytestmark = [pytest.mark.services, pytest.mark.xdist_group("operators"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("operators"), pytest.mark.timeout(900), pytest.mark.long]
 
 
 def said(house: House, expect: int) -> dict[str, list[dict[str, Any]]]:

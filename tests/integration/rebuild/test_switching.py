@@ -17,7 +17,7 @@ from tests.integration.projections.world import World, eventually, expect_rows, 
 from tests.integration.rebuild.test_rebuild import household, rebuild_of, rebuilt
 from tests.projections.decisions import fold, placed
 
-pytestmark = [pytest.mark.services, pytest.mark.xdist_group("rebuild")]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("rebuild"), pytest.mark.long]
 
 
 def ready(world: World) -> Rebuild:

@@ -23,7 +23,7 @@ from tests.house.tree import ROOT
 from tests.ingest.pollers.servers.jellyfin import BEN
 from tests.integration.reconcile.lab import MINUTE_MS, Lab, causes, film, same
 
-pytestmark = [pytest.mark.services, pytest.mark.xdist_group("reconcile")]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("reconcile"), pytest.mark.long]
 
 EDIT = "UPDATE model.playback_progress SET listened_ms = listened_ms + 1 WHERE media_id = %s"
 

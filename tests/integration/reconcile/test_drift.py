@@ -9,7 +9,7 @@ from tests.ingest.pollers.servers.jellyfin import BEN
 from tests.integration.projections.world import eventually
 from tests.integration.reconcile.lab import MINUTE_MS, Lab, causes, film, same
 
-pytestmark = [pytest.mark.services, pytest.mark.xdist_group("reconcile")]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("reconcile"), pytest.mark.long]
 
 
 def test_drift_made_in_thirteen_ways_is_named_mended_through_the_log_and_then_gone(lab: Lab) -> None:
