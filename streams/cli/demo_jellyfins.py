@@ -166,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         if not self._is_known():
             return
-        if parts.path == "/Users/Me":
+        if parts.path.split("/") == ["", "Users", "Me"]:
             self._say(400)  # a key is nobody
             return
         answer = self.served.answer(parts.path, {name: one[0] for name, one in parse_qs(parts.query).items()})

@@ -126,7 +126,7 @@ def test_given_a_damaged_row_then_it_is_shown_as_such_and_a_newer_one_is_refused
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["table", "nope"], 78, "playback/aliases, playback/progress"),
+        (["table", "nope"], 78, "playback/aliases, playback/forgotten, playback/progress"),
         (["table", "progress", "no-key"], 78, "user_ref:media_id"),
         (["table", "progress", "--worker", "1", "--partition", "3"], 78, "worker 1 keeps no copy of 3"),
         (["table", "progress", "--worker", "1", "--from-changelog"], 78, "--worker is about local copies"),
@@ -158,7 +158,8 @@ def test_given_no_table_then_those_there_are(capsys: pytest.CaptureFixture[str])
     code, found = look(capsys)
     assert (code, found["workers_here"]) == (0, ["7"])
     tables = [table["table"] for table in found["tables"]]
-    assert [table for table in tables if table.startswith("playback/")] == ["playback/progress", "playback/aliases"]
+    of_playback = [table for table in tables if table.startswith("playback/")]
+    assert of_playback == ["playback/progress", "playback/aliases", "playback/forgotten"]
 
 
 def test_given_names_or_none_then_run_gets_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,7 @@ BATCH = 100
 
 @pytest.mark.services
 @pytest.mark.faults
+@pytest.mark.long
 @pytest.mark.timeout(1_500)
 def test_given_roles_killed_and_frozen_every_report_has_exactly_its_decision_row_and_invalidation() -> None:
     print(f"seed {SEED}: {REPORTS} reports, {FAULTS} faults; PLAYHEAD_FAULT_SEED={SEED} plays it again")

@@ -81,12 +81,12 @@ class World:
 
 @contextmanager
 def playhead_world(
-    *, agents: int = 1, projectors: int = 1, workers: int = 1, registry: bool = False
+    *, agents: int = 1, projectors: int = 1, workers: int = 1, registry: bool = False, cache: bool = True
 ) -> Iterator[World]:
     """Start everything in a temporary folder and stop it at the end. After a failure the folder stays, for its logs."""
     folder = temporary_folder("playhead-faults-")
     options = Options(http_port=None, agents=agents, projectors=projectors, workers=workers)
-    with running.deployment(folder, options, QUIET, registry=registry) as playhead:
+    with running.deployment(folder, options, QUIET, registry=registry, cache=cache) as playhead:
         world = World(playhead)
         with world.client:
             yield world

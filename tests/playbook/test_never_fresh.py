@@ -13,7 +13,7 @@ from streams.runtime import metrics
 from tests.integration.caches.kitchen import Kitchen
 from tests.integration.projections.world import environment_of, eventually
 
-pytestmark = [pytest.mark.services, pytest.mark.xdist_group("caches")]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("caches"), pytest.mark.long]
 
 
 @contextmanager

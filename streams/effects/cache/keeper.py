@@ -51,6 +51,8 @@ ASK_S: Final = 0.25
 RECORDS_MAX: Final = 1_000
 TAKE_S: Final = 0.1
 _BACKOFF_S: Final = 1.0
+MERGED: Final = "merged"
+"""The reason of an invalidation (projections/models/library.py) that says another row is shown under a key."""
 _NEVER: Final = Stamp(2**53 - 1, 0, 0)
 _AWAY: Final = (ValkeyError, OSError)
 
@@ -226,7 +228,9 @@ class Keeper:
             if event is None:
                 floors[(message.key() or b"").decode("utf-8", "replace")] = _NEVER
                 continue
-            stamp = Stamp(event.model_epoch, event.log_epoch, event.version)
+            # With a merge no version moves: what was filled at this one is stale as well, until the next decision.
+            beyond = event.version + (event.reason == MERGED)
+            stamp = Stamp(event.model_epoch, event.log_epoch, beyond)
             floors[event.cache_key] = max(stamp, floors.get(event.cache_key, stamp))
             events.append(event)
         if MODEL_KEY in floors:

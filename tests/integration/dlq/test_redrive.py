@@ -11,7 +11,7 @@ from schemas.placement import playback_key, playback_partition
 from schemas.topics import PLAYBACK_DECIDED
 from tests.integration.dlq.office import Office, letter_named, report
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.long]
 
 MEDIA = "b" * 32
 

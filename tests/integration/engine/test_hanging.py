@@ -22,7 +22,7 @@ from tests.stack import unique
 
 from .cluster import Cluster
 
-pytestmark = [pytest.mark.services, pytest.mark.faults]
+pytestmark = [pytest.mark.services, pytest.mark.faults, pytest.mark.long]
 
 PATIENCE = {"transaction_timeout": 3.0, "hanging_timeout": 4.0}
 

@@ -10,7 +10,7 @@ from tests.integration.forwarding.household import Home, Household
 from tests.integration.forwarding.targets import ALL, COUNT_PLAYS, KEEP_POSITIONS, LENGTH_MS, SUPYSONIC, Target
 from tests.integration.projections.world import eventually
 
-pytestmark = [pytest.mark.services, pytest.mark.xdist_group("forwarding")]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("forwarding"), pytest.mark.long]
 
 SONG = "song-at-home"
 MBID = {"mbid": "11111111-1111-1111-1111-111111111111"}

@@ -17,7 +17,7 @@ from streams.runtime.errors import ConfigurationError
 from tests.integration.projections.world import World, expect_rows, projection_of
 from tests.projections.decisions import Household, fold, placed
 
-pytestmark = [pytest.mark.services, pytest.mark.xdist_group("rebuild")]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("rebuild"), pytest.mark.long]
 
 
 def household(seed: int) -> Household:

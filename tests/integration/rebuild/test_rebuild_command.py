@@ -14,7 +14,7 @@ from streams.runtime import logs
 from tests.integration.projections.world import World, projection_of
 from tests.integration.rebuild.test_rebuild import household
 
-pytestmark = [pytest.mark.services, pytest.mark.xdist_group("rebuild")]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("rebuild"), pytest.mark.long]
 
 Playhead = Callable[..., tuple[int, Any]]
 

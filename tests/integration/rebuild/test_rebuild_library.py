@@ -11,7 +11,7 @@ from tests.integration.projections.test_library_runner import of_topic, project,
 from tests.integration.projections.world import World
 from tests.projections.changes import Libraries
 
-pytestmark = [pytest.mark.services, pytest.mark.xdist_group("rebuild")]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("rebuild"), pytest.mark.long]
 
 ALIASES = "SELECT source_id, upstream_media, media_id FROM core.media_aliases ORDER BY 1, 2"
 
