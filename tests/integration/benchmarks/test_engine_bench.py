@@ -11,7 +11,7 @@ from tests.benchmarks.failover import failover
 from tests.benchmarks.latency import latency
 from tests.benchmarks.restore import restore
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.long]
 
 
 def test_the_bench_measures_the_engine_and_tells_all_figures(

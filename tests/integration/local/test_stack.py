@@ -33,7 +33,7 @@ from tests.integration.local.owner import refuse
 from tests.integration.local.test_services import consume, produce
 from tests.local.fake_service import lives
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[3]
 Make = Callable[..., Stack]
