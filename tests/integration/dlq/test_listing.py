@@ -17,7 +17,7 @@ from streams.runtime.deadletter import dead_letter_key
 from streams.runtime.errors import ConfigurationError
 from tests.integration.dlq.office import Office
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.long]
 
 DAY_MS = 24 * 3_600_000
 NOW_MS = 1_796_069_700_000

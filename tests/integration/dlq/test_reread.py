@@ -17,7 +17,7 @@ from tests.integration.dlq.office import Office
 from tests.integration.projections.world import World, decided_topic, eventually, expect_rows, projection_of
 from tests.projections.decisions import Household, fold, partition_for, placed
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.long]
 
 BROKEN = 7
 """Every so many decisions a build with a fault can't take one."""

@@ -17,7 +17,7 @@ from streams.cli.app import main
 from tests.integration.projections.world import eventually
 from tests.integration.tasks.site import Site, sound
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.long]
 
 
 @pytest.fixture

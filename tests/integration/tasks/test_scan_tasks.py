@@ -10,7 +10,7 @@ from schemas.library import ItemObserved, ScanFailed, ScanListed, ScanRequested,
 from tests.integration.projections.world import eventually
 from tests.integration.tasks.site import Site, sound
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.long]
 
 FOLLOW_UPS = "SELECT next_at, next_at - now() AS wait FROM core.schedules WHERE requested_by = 'follow_up'"
 
