@@ -45,6 +45,20 @@ class Invalidation:
     source_id: str
     reason: str
 
+    @classmethod
+    def by(cls, record: Record[Any], cache_key: str, reason: str) -> Invalidation:
+        """Of what ``record`` has made stale: below its own version."""
+        return cls(
+            cache_key=cache_key,
+            log_epoch=record.log_epoch,
+            partition=record.partition,
+            version=record.offset,
+            event_id=record.event.event_id,
+            correlation_id=record.event.correlation_id,
+            source_id=record.event.source_id,
+            reason=reason,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Folded:

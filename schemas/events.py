@@ -7,7 +7,7 @@ module are the contract; a test holds both to each other.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import Final, get_args
 
 from schemas import library
 from schemas.position import SourcePosition
@@ -117,6 +117,12 @@ class UserForgotten:
     received_at: int
     user_ref: str
     cause: SourcePosition | None = None
+
+
+WHOLE_MODEL: Final = "model"
+"""The cache key that means everything: another read model is live."""
+MERGED: Final = "merged"
+"""The reason with which no version moves: another row is shown under the key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,10 +21,10 @@ from typing import Final, Self, TypeAlias
 from confluent_kafka import Message
 
 from projections.api.change_ids import Place
-from schemas.events import CacheInvalidated
+from schemas.events import WHOLE_MODEL, CacheInvalidated
 from schemas.topics import CACHE_INVALIDATED
 from streams.runtime import logs, metrics
-from streams.runtime.cache import MODEL_KEY, Cache, Stamp
+from streams.runtime.cache import Cache, Stamp
 from streams.runtime.contract import Contract
 from streams.runtime.errors import Permanent, Unavailable
 from streams.runtime.settings import KafkaSettings
@@ -269,7 +269,7 @@ class ChangeHub:
             self._ring.append(change)
             if self._ready.is_set():
                 self._place[change.partition] = change.offset + 1
-                if change.event.cache_key == MODEL_KEY:
+                if change.event.cache_key == WHOLE_MODEL:
                     self._tell(Reset("another model is live"))
                 else:
                     self._tell(change)

@@ -122,17 +122,7 @@ class LibraryFold:
     def invalidations(self) -> list[Invalidation]:
         """One for each item and collection that changed, each with its newest version."""
         return [
-            Invalidation(
-                cache_key=key,
-                log_epoch=record.log_epoch,
-                partition=record.partition,
-                version=record.offset,
-                event_id=record.event.event_id,
-                correlation_id=record.event.correlation_id,
-                source_id=record.event.source_id,
-                reason=reason_of(record.event),
-            )
-            for key, record in sorted(self._changed_keys.items())
+            Invalidation.by(record, key, reason_of(record.event)) for key, record in sorted(self._changed_keys.items())
         ]
 
     # --- one kind of record each; False: stale

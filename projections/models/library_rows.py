@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import xxhash
 
 from projections.base import Record
+from schemas.events import MERGED
 from schemas.library import Change, ItemChanged, MediaAliased, MediaMerged, ScanChanged, SourceHeld
 from schemas.placement import partition_of
 from schemas.topics import LIBRARY_CHANGED
@@ -122,7 +123,7 @@ def reason_of(event: Change) -> str:
         case MediaAliased():
             return "aliased"
         case MediaMerged():
-            return "merged"
+            return MERGED
         case ScanChanged():
             return event.status
         case SourceHeld():

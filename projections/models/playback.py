@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Any, cast
+from typing import cast
 
 from projections.base import Connection, Folded, Invalidation, Projection, Record
 from projections.models import playback_sql as sql
@@ -154,7 +154,7 @@ def _forget(asked: Mapping[str, Record[UserForgotten]], tx: Connection) -> list[
         for statement in sql.DELETE_PERSON:
             media.update(row[0] for row in tx.execute(statement.encode(), (user,)).fetchall())
         keys = [*(progress_key(user, media_id) for media_id in sorted(media)), continue_key(user)]
-        found += [_invalidation(key, record, "forgotten") for key in keys]
+        found += [Invalidation.by(record, key, "forgotten") for key in keys]
     return found
 
 
@@ -169,19 +169,6 @@ def _invalidations(written: Sequence[Record[PlaybackDecided]], survivors: Mappin
             found[progress_key(event.user_ref, media_id)] = record
         found[continue_key(event.user_ref)] = record
     return [
-        _invalidation(key, record, f"{record.event.kind} {record.event.verdict}")
+        Invalidation.by(record, key, f"{record.event.kind} {record.event.verdict}")
         for key, record in sorted(found.items())
     ]
-
-
-def _invalidation(key: str, record: Record[Any], reason: str) -> Invalidation:
-    return Invalidation(
-        cache_key=key,
-        log_epoch=record.log_epoch,
-        partition=record.partition,
-        version=record.offset,
-        event_id=record.event.event_id,
-        correlation_id=record.event.correlation_id,
-        source_id=record.event.source_id,
-        reason=reason,
-    )

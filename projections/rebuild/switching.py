@@ -24,12 +24,11 @@ from projections import outbox
 from projections.base import Connection, Invalidation, Projection
 from projections.migrate import renew_views
 from projections.rebuild import books, tables
+from schemas.events import WHOLE_MODEL
 from streams.runtime.errors import Unavailable
 from streams.runtime.failpoints import Failpoint
 from streams.runtime.settings import Settings
 
-WHOLE_MODEL: Final = "model"
-"""The cache key of everything: whoever keeps copies drops them all."""
 HOLD_WAIT_S: Final = 10
 READERS_WAIT_S: Final = 15.0
 """Longer than any transaction of Playhead's own roles may last."""

@@ -19,7 +19,6 @@ from projections.base import Invalidation, Projection
 from projections.models.tasks import forward_again
 from projections.rebuild.running import Told as Folded
 from projections.rebuild.running import answering, connect
-from projections.rebuild.switching import WHOLE_MODEL
 from projections.reconcile.findings import (
     CancelScan,
     Flush,
@@ -32,6 +31,7 @@ from projections.reconcile.findings import (
     Tell,
 )
 from projections.reconcile.rows import refold
+from schemas.events import WHOLE_MODEL
 from schemas.library import Command, ItemStatusRequested
 from streams.ingest.wiring import Ingest
 from streams.runtime.clock import Clock

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
+from streams.cli.bars import bar
+
 if TYPE_CHECKING:
     from projections.dlq.desk import Chosen, Letter
 
@@ -80,14 +82,11 @@ def place_of(letter: Letter) -> str:
 @contextmanager
 def progress(quiet: bool) -> Iterator[Callable[[int], None]]:
     """A counter on a terminal's stderr; nothing anywhere else."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn
+    from rich.progress import SpinnerColumn, TextColumn
 
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.completed} letters"))
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda more: bar.advance(task, more)
+    with bar(SpinnerColumn(), TextColumn("{task.completed} letters"), quiet=quiet) as shown:
+        task = shown.add_task("", total=None)
+        yield lambda more: shown.advance(task, more)
 
 
 def _ago(age: str) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from streams.cli.bars import bar
 from streams.cli.output import Json, emit_json, emit_table
 
 if TYPE_CHECKING:
@@ -95,11 +96,8 @@ def _from_log(settings: Settings, event_id: str, user: str | None, *, quiet: boo
 @contextmanager
 def _bar(total: int, quiet: bool) -> Iterator[Callable[[int], None]]:
     """A progress bar on a terminal's stderr; nothing anywhere else."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda more: bar.advance(task, more)
+    with bar(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), quiet=quiet) as shown:
+        task = shown.add_task("", total=total)
+        yield lambda more: shown.advance(task, more)

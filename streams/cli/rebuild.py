@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import signal
-import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from streams.cli.bars import bar
 from streams.cli.output import Json, emit_json, emit_lines, emit_table
+from streams.cli.stopping import until_signal
 
 if TYPE_CHECKING:
     from projections.digest import Compared
@@ -65,7 +65,7 @@ def rebuild(
             emit_lines([f"{schema}: dropped" for schema in dropped], when_none="there was nothing to drop")
         return
     contract, failpoint = Contract.of(settings), armed(settings.failpoints)
-    with _stopping() as stop:
+    with until_signal() as stop:
         if what == "rollback":
             opened = rolling_back(settings, contract, {n: PROJECTIONS[n] for n in rebuildable}, failpoint, stop)
         else:
@@ -158,33 +158,11 @@ def _document(one: Compared) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _stopping() -> Iterator[threading.Event]:
-    """SIGTERM and the first Ctrl-C set it, and what was done so far is kept; the second one ends at once."""
-    stop = threading.Event()
-
-    def ask(number: int, frame: object) -> None:
-        del number, frame
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-@contextlib.contextmanager
 def _bar() -> Iterator[Callable[[Progress], None]]:
     """A progress bar on a terminal's stderr; nothing anywhere else."""
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
 
-    console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]:,.0f}/s"), TimeRemainingColumn())
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=None, rate=0.0)
-        yield lambda now: bar.update(task, total=now.total, completed=now.done, rate=now.rate)
+    with bar(*columns) as shown:
+        task = shown.add_task("", total=None, rate=0.0)
+        yield lambda now: shown.update(task, total=now.total, completed=now.done, rate=now.rate)

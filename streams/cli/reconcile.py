@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from streams.cli.bars import bar
 from streams.cli.output import Json, emit_json, emit_table
 
 if TYPE_CHECKING:
@@ -108,18 +109,16 @@ def _planned(outcome: Outcome) -> dict[str, int]:
 @contextlib.contextmanager
 def _bar() -> Iterator[Shown]:
     """A line for each thing compared on a terminal's stderr; nothing anywhere else."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with bar(*columns) as table:
         tasks: dict[str, Any] = {}
 
         def shown(scope: Any, what: str, done: int, total: int | None) -> None:
             name = f"{scope.value} {what}".strip()
             if name not in tasks:
-                tasks[name] = bar.add_task(name, total=total)
-            bar.update(tasks[name], completed=done, total=total)
+                tasks[name] = table.add_task(name, total=total)
+            table.update(tasks[name], completed=done, total=total)
 
         yield shown

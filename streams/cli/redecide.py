@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from streams.cli.bars import bar
 from streams.cli.output import Json, emit_json, emit_table
 
 if TYPE_CHECKING:
@@ -191,12 +192,8 @@ def _document(one: object) -> dict[str, object]:
 @contextlib.contextmanager
 def _bar(total: int) -> Iterator[Told]:
     """A progress bar on a terminal's stderr; nothing anywhere else."""
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
 
-    console = Console(stderr=True)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda records: bar.advance(task, records)
+    with bar(BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as shown:
+        task = shown.add_task("", total=total)
+        yield lambda records: shown.advance(task, records)

@@ -22,6 +22,7 @@ from typing import Annotated, Any, Final
 import httpx
 import typer
 
+from streams.cli.bars import bar
 from streams.cli.captures import STATE_SUFFIX, BadCapture, Call, Payload, call_of, fingerprint, read, summary
 from streams.cli.output import Json, emit_json
 from streams.ingest.hooks import FORMATS
@@ -238,15 +239,12 @@ async def _run(
 @contextlib.contextmanager
 def _bar(progress: Progress) -> Iterator[Callable[[Progress], None]]:
     """A progress bar on a terminal's stderr; nothing anywhere else."""
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
 
-    console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[refused]} refused"), TimeRemainingColumn())
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=progress.total, completed=progress.done, refused=progress.refused)
-        yield lambda now: bar.update(task, completed=now.done, refused=now.refused)
+    with bar(*columns) as shown:
+        task = shown.add_task("", total=progress.total, completed=progress.done, refused=progress.refused)
+        yield lambda now: shown.update(task, completed=now.done, refused=now.refused)
 
 
 def _show(payloads: Sequence[Payload], *, as_json: bool) -> None:

@@ -38,8 +38,6 @@ from streams.runtime.failures import failed
 from streams.runtime.memory import Memory
 from streams.runtime.settings import Settings
 
-MODEL_KEY: Final = "model"
-"""Cache key of the invalidation that means everything: another read model is live."""
 HEAVY_PREFIX: Final = "playhead:heavy:"
 HEAVY_S: Final = 3_600
 """So long after it was read last a heavy list is kept in the cache before it is asked for."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from projections.migrations.script import run_sql
 
 revision = "0010"
-down_revision = "0009"
+down_revision = "0008"
 branch_labels = None
 depends_on = None
 

@@ -33,10 +33,7 @@ def decode(data: bytes) -> Row:
     decoder = _decoders().get(data[:_HEAD])
     if decoder is None:
         if len(data) >= _HEAD and not 1 <= data[0] <= VERSION:
-            raise UnknownStateVersion(
-                f"a table row of version {data[0]}; this build knows up to {VERSION}: a newer one has run on this "
-                "state. Upgrade Playhead on this machine"
-            )
+            raise UnknownStateVersion.of(data[0], VERSION)
         raise DamagedRow("a table row of no kind there is")
     try:
         row: Row = decoder(data, _HEAD)

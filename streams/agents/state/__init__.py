@@ -26,6 +26,13 @@ _PREFIX = bytes((VERSION,))
 class UnknownStateVersion(ConfigurationError):
     """The row was written by a newer build. Going on would lose what it knows: upgrade this one."""
 
+    @classmethod
+    def of(cls, version: int, known: int) -> UnknownStateVersion:
+        return cls(
+            f"a table row of version {version}; this build knows up to {known}: a newer one has run on this state. "
+            "Upgrade Playhead on this machine"
+        )
+
 
 class DamagedRow(ValueError):
     """These bytes are no row. Our own store is damaged, and only starting over from the changelog helps."""
@@ -43,10 +50,7 @@ def decode(row: bytes) -> State:
     if decode_version is None:
         if not row:
             raise DamagedRow("a table row of no bytes")
-        raise UnknownStateVersion(
-            f"a table row of version {row[0]}; this build knows up to {VERSION}: a newer one has run on this state. "
-            "Upgrade Playhead on this machine"
-        )
+        raise UnknownStateVersion.of(row[0], VERSION)
     try:
         state: State = decode_version(row, 1)
     except Undecodable as exc:

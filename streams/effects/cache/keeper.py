@@ -29,11 +29,11 @@ from valkey.backoff import NoBackoff
 from valkey.exceptions import ValkeyError
 from valkey.retry import Retry
 
-from schemas.events import CacheInvalidated
+from schemas.events import MERGED, WHOLE_MODEL, CacheInvalidated
 from schemas.topics import CACHE_INVALIDATED
 from streams.runtime import cache_scripts as scripts
 from streams.runtime import logs, metrics
-from streams.runtime.cache import MODEL_KEY, OPEN_MS, REST_S, TIMEOUT_S, Stamp
+from streams.runtime.cache import OPEN_MS, REST_S, TIMEOUT_S, Stamp
 from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.contract import Contract
 from streams.runtime.errors import Permanent, PlayheadError, Unavailable
@@ -51,8 +51,6 @@ ASK_S: Final = 0.25
 RECORDS_MAX: Final = 1_000
 TAKE_S: Final = 0.1
 _BACKOFF_S: Final = 1.0
-MERGED: Final = "merged"
-"""The reason of an invalidation (projections/models/library.py) that says another row is shown under a key."""
 _NEVER: Final = Stamp(2**53 - 1, 0, 0)
 _AWAY: Final = (ValkeyError, OSError)
 
@@ -233,7 +231,7 @@ class Keeper:
             stamp = Stamp(event.model_epoch, event.log_epoch, beyond)
             floors[event.cache_key] = max(stamp, floors.get(event.cache_key, stamp))
             events.append(event)
-        if MODEL_KEY in floors:
+        if WHOLE_MODEL in floors:
             self._end(generation, "rebuilt")
         named = [str(part) for pair in floors.items() for part in pair]
         offsets = {place: self._tail.positions[place] for place in {message.partition() or 0 for message in messages}}

@@ -17,11 +17,14 @@ from streams.upstream.emby import Emby
 from streams.upstream.jellyfin import Jellyfin
 
 TICKS_PER_MS: Final = 10_000
-_EMBY_KEEPS: Final = ("PlaybackPositionTicks", "PlayCount", "IsFavorite", "Played", "LastPlayedDate", "Rating", "Likes")
 
 
 class JellyfinServer:
-    def __init__(self, server: Jellyfin) -> None:
+    """``keeps``: what a write must repeat of what the server has, because it would drop it."""
+
+    keeps: tuple[str, ...] = ()
+
+    def __init__(self, server: Jellyfin | Emby) -> None:
         self._server = server
 
     async def speaks_for(self, user: str) -> bool:
@@ -33,24 +36,12 @@ class JellyfinServer:
         return _has(await self._server.user_data(user, thing.media))
 
     async def write(self, user: str, thing: Thing, has: Has, change: Change) -> None:
-        await self._server.set_user_data(user, thing.media, _data(has, change))
-
-
-class EmbyServer:
-    def __init__(self, server: Emby) -> None:
-        self._server = server
-
-    async def speaks_for(self, user: str) -> bool:
-        """As of Jellyfin."""
-        del user
-        return True
-
-    async def read(self, user: str, thing: Thing) -> Has:
-        return _has(await self._server.user_data(user, thing.media))
-
-    async def write(self, user: str, thing: Thing, has: Has, change: Change) -> None:
-        kept = {name: has.raw[name] for name in _EMBY_KEEPS if has.raw.get(name) is not None}
+        kept = {name: has.raw[name] for name in self.keeps if has.raw.get(name) is not None}
         await self._server.set_user_data(user, thing.media, kept | _data(has, change))
+
+
+class EmbyServer(JellyfinServer):
+    keeps = ("PlaybackPositionTicks", "PlayCount", "IsFavorite", "Played", "LastPlayedDate", "Rating", "Likes")
 
 
 def _has(data: dict[str, Any]) -> Has:

@@ -179,13 +179,15 @@ class Kitchen:
         client.connection_pool.disconnect()
         return next((one.decode() for one in found if isinstance(one, bytes)), None)
 
-    def invalidate(self, key: str, model_epoch: int = 1) -> None:
+    def invalidate(
+        self, key: str, model_epoch: int = 1, *, partition: int = 0, version: int = 0, reason: str = ""
+    ) -> None:
         """Put an invalidation into the log that no row stands for."""
         with psycopg.connect(**self.settings.postgres.conninfo("owner")) as connection:
             connection.execute(
                 "INSERT INTO model.outbox (cache_key, model_epoch, log_epoch, partition, version, correlation_id,"
-                " event_id, source_id, reason) VALUES (%s, %s, 1, 0, 0, 'c', 'e', '', '')",
-                (key, model_epoch),
+                " event_id, source_id, reason) VALUES (%s, %s, 1, %s, %s, 'c', 'e', '', %s)",
+                (key, model_epoch, partition, version, reason),
             )
         self.relay_all()
 

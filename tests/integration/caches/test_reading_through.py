@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from schemas.events import MERGED
+from schemas.placement import PARTITIONS, partition_of
 from tests.integration.caches.kitchen import Kitchen
 from tests.integration.projections.world import eventually
 
@@ -27,3 +29,27 @@ def test_an_answer_is_kept_until_its_key_is_invalidated(kitchen: Kitchen) -> Non
         newest = kitchen.progress(ANA, FILM)
         assert newest is not None
         assert (newest["position_ms"], newest["version"]) == (2_000, version)
+
+
+def test_a_merge_makes_an_answer_stale_at_its_own_version(kitchen: Kitchen) -> None:
+    version = kitchen.decide(ANA, FILM, 1_000)
+    kitchen.relay_all()
+    key = f"progress:{ANA}:{FILM}"
+    with kitchen.keeping():
+        first = kitchen.progress(ANA, FILM)
+        kitchen.forge(ANA, FILM, position_ms=77)
+        assert kitchen.progress(ANA, FILM) == first, "it is kept"
+        kitchen.invalidate(key, partition=partition_of(ANA.encode(), PARTITIONS), version=version, reason=MERGED)
+
+        def shown() -> bool:
+            now = kitchen.progress(ANA, FILM)
+            return now is not None and now["position_ms"] == 77
+
+        eventually(shown, "the row of now is shown")
+        newest = kitchen.decide(ANA, FILM, 2_000)
+        kitchen.relay_all()
+        eventually(lambda: kitchen.floor(key) == f"1.1.{newest}", "the floor rose")
+        again = kitchen.progress(ANA, FILM)
+        assert again is not None
+        kitchen.forge(ANA, FILM, position_ms=88)
+        assert kitchen.progress(ANA, FILM) == again, "the next decision is kept again"

@@ -1,2 +1,0 @@
--- caches
-SELECT;
