@@ -13,7 +13,7 @@ import pytest
 from streams.runtime.settings import PREFIX
 from tests.house.tree import ROOT
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.long]
 PATIENCE_S = 300
 
 
