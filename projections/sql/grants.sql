@@ -97,3 +97,7 @@ GRANT SELECT ON api.media TO playhead_worker;
 REVOKE ALL ON FUNCTION core.want_cache(text, text, integer, bigint, text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION core.want_cache(text, text, integer, bigint, text) TO playhead_worker;
 GRANT SELECT ON api.collections, api.collection_items, api.items, api.sources TO playhead_worker;
+
+-- who is forgotten is forgotten in tables kept for a rollback too
+REVOKE ALL ON FUNCTION core.forget_in_copies(text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION core.forget_in_copies(text[]) TO playhead_door;

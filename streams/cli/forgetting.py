@@ -17,7 +17,7 @@ from streams.ingest.people import identity_key, marked_since, marker_of_account
 from streams.runtime.clock import SystemClock
 from streams.runtime.contract import Contract
 from streams.runtime.failpoints import Failpoint
-from streams.runtime.forgetting import Whom, erase, keep, kept, of_refs, read_models_know, whom
+from streams.runtime.forgetting import Whom, erase, forget_in_copies, keep, kept, of_refs, read_models_know, whom
 from streams.runtime.people import list_accounts
 from streams.runtime.publisher import KafkaPublisher, Record
 from streams.runtime.settings import Settings
@@ -85,11 +85,13 @@ def carry_out(
 
 
 def wait_for_read_models(settings: Settings, user_refs: Sequence[str], seconds: float) -> bool:
-    """Whether the read models have deleted all rows of these people, after at most ``seconds``."""
+    """Whether the read models have deleted all rows of these people, after at most ``seconds``; then they are deleted
+    from tables kept for a rollback as well."""
     deadline = time.monotonic() + seconds
     while True:
         with door_connection(settings) as connection:
             if read_models_know(connection, user_refs) >= set(user_refs):
+                forget_in_copies(connection, user_refs)
                 return True
         if time.monotonic() >= deadline:
             return False

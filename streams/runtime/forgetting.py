@@ -119,6 +119,15 @@ def read_models_know(connection: SyncConnection, user_refs: Sequence[str]) -> se
     return {row[0] for row in rows}
 
 
+def forget_in_copies(connection: SyncConnection, user_refs: Sequence[str]) -> int:
+    """Delete their rows from tables that a rebuild makes or has replaced; how many. Once the live tables hold none, no
+    later switch leaves any in the former ones."""
+    connection.execute("SET LOCAL statement_timeout = 0")  # all days of all explanations, without an index for it
+    row = connection.execute("SELECT core.forget_in_copies(%s)", (list(user_refs),)).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
 def _accounts(connection: SyncConnection, refs: list[str]) -> list[Account]:
     rows = connection.execute(
         "SELECT source_id, upstream_user, user_ref, own_ref FROM core.users WHERE user_ref = ANY(%s)"

@@ -31,6 +31,8 @@ from streams.runtime.settings import KafkaSettings
 
 REQUEST_TIMEOUT_S = 15.0
 _POLL_S = 0.2
+# Too few brokers for the copies: for good, or until one that starts, or was too busy for its heartbeats, is back.
+_BROKERS_BACK_S = 10.0
 # A denial by the cluster: waiting will not help.
 _DENIED = frozenset(
     {
@@ -211,18 +213,27 @@ def _create(
     client: AdminClient, name: str, partitions: int, replication: int, config: Mapping[str, str]
 ) -> list[Change]:
     topic = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(config))
-    future = client.create_topics([topic], operation_timeout=REQUEST_TIMEOUT_S, request_timeout=REQUEST_TIMEOUT_S)[name]
-    try:
-        _result(future)
-        made = True
-    except KafkaException as exc:
-        if _code(exc) != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise
-        made = False
+    made = _made(client, topic)
     found = _settled(lambda: _with_leaders(client, name), f"topic {name} to appear")
     # Somebody else may have made it meanwhile: it must be the same.
     _hold_partitions(name, partitions, found)
     return [Created(name)] if made else _alter(client, name, config)
+
+
+def _made(client: AdminClient, topic: NewTopic) -> bool:
+    """Ask for ``topic``; False when it is there already."""
+    deadline = time.monotonic() + _BROKERS_BACK_S
+    while True:
+        future = client.create_topics([topic], operation_timeout=REQUEST_TIMEOUT_S, request_timeout=REQUEST_TIMEOUT_S)
+        try:
+            _result(future[topic.topic])
+            return True
+        except KafkaException as exc:
+            if _code(exc) == KafkaError.TOPIC_ALREADY_EXISTS:
+                return False
+            if _code(exc) != KafkaError.INVALID_REPLICATION_FACTOR or time.monotonic() > deadline:
+                raise
+        time.sleep(_POLL_S)
 
 
 def _with_leaders(client: AdminClient, name: str) -> TopicDescription | None:

@@ -18,7 +18,12 @@ from tests.integration.projections.world import eventually
 POSTGRES_AWAY_S = float(os.environ.get("PLAYHEAD_POSTGRES_AWAY_S", "10"))
 BATCH = 20
 
-pytestmark = [pytest.mark.services, pytest.mark.faults, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.faults,
+    pytest.mark.xdist_group("dependencies_away"),
+    pytest.mark.timeout(600),
+]
 
 
 @pytest.fixture(scope="module")

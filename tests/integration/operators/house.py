@@ -78,11 +78,11 @@ class House(World):
         eventually(seen, "what was reported is projected", PATIENCE_S)
 
     def tables_that_say(self, text: str) -> list[str]:
-        """Every table of ours with a row that holds ``text`` anywhere."""
+        """Every table of ours with a row that holds ``text`` anywhere, those kept for a rollback included."""
         found = []
         with psycopg.connect(self.superuser) as connection:
             tables = connection.execute(
-                "SELECT schemaname, tablename FROM pg_tables WHERE schemaname IN ('core', 'model') ORDER BY 1, 2"
+                "SELECT schemaname, tablename FROM pg_tables WHERE schemaname ~ '^(core|model)' ORDER BY 1, 2"
             ).fetchall()
             for schema, table in tables:
                 query = sql.SQL("SELECT count(*) FROM {} AS row WHERE row::text LIKE {}").format(

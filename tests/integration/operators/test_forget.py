@@ -40,6 +40,8 @@ def test_given_a_person_is_forgotten_in_spite_of_kills_then_nothing_brings_them_
         )
     assert len(progress_of(house, ana)) == 2
     theirs = progress_of(house, ben)
+    house.command("rebuild", "playback", "--switch", "--yes")
+    assert "model_old.playback_progress" in house.tables_that_say(ana)
     log = read_all(house.settings.kafka.bootstrap, PLAYBACK_REPORTED.name, PLAYBACK_REPORTED.partitions)
     old = next(record for record in log if (record.key() or b"").startswith(ana.encode()))
 
