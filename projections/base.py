@@ -98,6 +98,8 @@ class Projection(ABC, Generic[E]):
     version: ClassVar[int]
     batch_records_max: ClassVar[int | None] = None
     """Records in one batch at most, where as many as the setting allows would be too much."""
+    gather_ms: ClassVar[int] = 100
+    """How long a record may wait for others that share its batch. Short where people wait for what it says."""
     tables: ClassVar[tuple[str, ...]] = ()
     """Its read models, tables of schema model: what a rebuild makes anew. None: there is nothing to rebuild."""
     elsewhere: ClassVar[tuple[str, ...]] = ()

@@ -96,6 +96,7 @@ class Runner(Generic[E]):
             self._projection.topic,
             self._group,
             session_timeout_s=self._settings.playback.session_timeout_s,
+            gather_ms=self._projection.gather_ms,
         )
         try:
             failures = 0

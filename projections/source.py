@@ -11,6 +11,7 @@ the late one is dropped without an error: a partition that nobody reads, until t
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -25,6 +26,10 @@ from streams.runtime.settings import KafkaSettings
 _log = logs.get(__name__)
 # Everything that is there is taken at once; the short wait lets a batch grow a little under load.
 _LINGER_S = 0.004
+# So much is given at once, less when what there is has waited. A batch costs all the same whatever is in it: of records
+# one by one the broker and PostgreSQL would do little else.
+_GATHERED_BYTES = 64 * 1024
+_REPORT_EVERY_S = 1.0
 _ANOMALIES = frozenset(
     {
         KafkaError._AUTO_OFFSET_RESET,
@@ -61,11 +66,16 @@ class LogTruncated(LogAnomaly):
 class Source:
     """Not thread-safe: everything, rebalance callbacks too, happens in the calls of one thread."""
 
-    def __init__(self, kafka: KafkaSettings, topic: Topic, group: str, *, session_timeout_s: float) -> None:
+    def __init__(
+        self, kafka: KafkaSettings, topic: Topic, group: str, *, session_timeout_s: float, gather_ms: int
+    ) -> None:
+        """``gather_ms``: how long the broker may keep a record for others that come."""
         self._topic = topic.name
         self._assigned: set[int] = set()
         self.unsettled = False
         self._reading = False
+        self._unreported: dict[int, int] = {}
+        self._reported_at = 0.0
         self._consumer = Consumer(
             {
                 **kafka.client(),
@@ -79,6 +89,8 @@ class Source:
                 "heartbeat.interval.ms": int(session_timeout_s * 1000 / 4),
                 "allow.auto.create.topics": False,
                 "queued.max.messages.kbytes": 16 * 1024,
+                "fetch.min.bytes": _GATHERED_BYTES,
+                "fetch.wait.max.ms": gather_ms,
                 "fetch.error.backoff.ms": 100,
                 # A topic that was made a moment ago may be missing from the first answer.
                 "topic.metadata.refresh.interval.ms": 2_000,
@@ -112,6 +124,8 @@ class Source:
 
         Raises LogAnomaly, Fatal when the client is beyond repair, ConfigurationError when Kafka denies reading.
         """
+        if self._unreported and time.monotonic() - self._reported_at >= _REPORT_EVERY_S:
+            self._tell_offsets()
         first = self._consumer.poll(wait_s)
         if first is None:
             return []
@@ -137,17 +151,25 @@ class Source:
         self._consumer.poll(wait_s)
 
     def report(self, positions: Mapping[int, int]) -> None:
-        """Tell Kafka the group's offsets, for lag tools. Nothing is read from there, so failing is harmless."""
+        """The group's offsets, of which Kafka is told within a second or so, for lag tools. Nothing is read from there,
+        so failing is harmless."""
+        self._unreported |= positions
+
+    def _tell_offsets(self) -> None:
+        places = [
+            TopicPartition(self._topic, *place) for place in self._unreported.items() if place[0] in self._assigned
+        ]
+        self._reported_at, self._unreported = time.monotonic(), {}
+        if not places:
+            return
         try:
-            self._consumer.commit(
-                offsets=[TopicPartition(self._topic, partition, offset) for partition, offset in positions.items()],
-                asynchronous=True,
-            )
+            self._consumer.commit(offsets=places, asynchronous=True)
         except KafkaException as exc:
             _log.debug("group offsets not reported", error=exc.args[0].name())
 
     def close(self) -> None:
         """Leave the group, so that others take over at once."""
+        self._tell_offsets()
         self._consumer.close()
 
     def _judge(self, error: KafkaError, message: Message) -> None:

@@ -37,6 +37,7 @@ class PlaybackProjection(Projection[Decided]):
     name = "playback"
     topic = PLAYBACK_DECIDED
     version = 1
+    gather_ms = 20
     tables = (
         "playback_progress",
         "user_versions",

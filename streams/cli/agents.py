@@ -51,7 +51,7 @@ def run(
 
     Start as many as there are processors, on any number of machines, up to the number of partitions (12). Each
     agent has its own group, transactions and state, so agents may run together or apart. Apart, the library agent
-    gives way to everything else on its machine (nice 10): reports do not wait for a scan.
+    gives way to everything else on its machine (nice 19): reports do not wait for a scan.
     """
     from streams.agents import app as agents
     from streams.cli import role

@@ -47,7 +47,8 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What may differ between deployments. ``http_port`` None is a free one, chosen when the services run."""
+    """What may differ between deployments. ``http_port`` None is a free one, chosen when the services run. ``lasting``:
+    it is to be quick for hours, not to be there soon."""
 
     http_port: int | None = 8420
     agents: int = 1
@@ -55,6 +56,7 @@ class Options:
     workers: int = 1
     session_timeout_s: float = 6.0
     log_level: str = "INFO"
+    lasting: bool = False
 
 
 def prepare(folder: Path, addresses: Addresses, options: Options, say: Say) -> Settings:

@@ -79,7 +79,7 @@ def deployment(
     Raises a LocalStackError when a service can't run, ConfigurationError when a role refuses to, Unavailable
     when they are not ready in READY_TIMEOUT_S.
     """
-    stack = Stack(folder, registry=registry, valkey=cache, progress=BarProgress(console))
+    stack = Stack(folder, registry=registry, valkey=cache, progress=BarProgress(console), lasting=options.lasting)
     supervisor: Supervisor | None = None
     numbers = ExitStack()
 

@@ -49,7 +49,7 @@ def up(
 
     if port and not ports.is_free(port):
         raise ConfigurationError(f"port {port} is in use: stop what uses it, or choose another with --port")
-    options = Options(http_port=port or None, agents=workers)
+    options = Options(http_port=port or None, agents=workers, lasting=True)
     with (
         running.deployment(
             data.expanduser().absolute(), options, console, registry=registry, cache=cache, on_line=show

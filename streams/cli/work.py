@@ -20,7 +20,7 @@ def work(
     30 s by PostgreSQL's clock. What fails in passing is tried again, 2 s to 5 min later, 8 times; then it is a dead
     letter. A server that is to be told of progress is waited for, for days. A scan that broke off is repeated; what
     did not change costs one look each. Stopping gives back what is under way, for another to repeat. It gives way to
-    everything else on its machine (nice 10).
+    everything else on its machine (nice 19).
 
     Tasks of kind reconcile are for workers that know the owner's password (PLAYHEAD_POSTGRES__OWNER_PASSWORD).
 

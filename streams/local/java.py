@@ -16,15 +16,16 @@ def java_executable() -> Path:
     return Path(JAVA)
 
 
-def jvm_options(heap_mib: int, logs: Path) -> list[str]:
-    """Options for a small server that boots fast: a fixed heap limit, one compiler tier, the serial collector.
+def jvm_options(heap_mib: int, logs: Path, *, lasting: bool = False) -> list[str]:
+    """Options for a small server: a fixed heap limit, the serial collector, and one compiler tier, which boots fast.
 
-    Out of memory ends the process (its supervisor starts it again) instead of leaving it half alive.
+    A ``lasting`` one is compiled by all tiers: half a minute of more work, then the same costs less. Out of memory ends
+    the process (its supervisor starts it again) instead of leaving it half alive.
     """
     return [
         f"-Xmx{heap_mib}m",
         "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
+        *([] if lasting else ["-XX:TieredStopAtLevel=1"]),
         "-XX:+ExitOnOutOfMemoryError",
         # No file in the system's temporary folder for monitoring tools of other users.
         "-XX:-UsePerfData",

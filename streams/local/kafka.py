@@ -84,11 +84,13 @@ class KafkaBroker(Service):
         replication: int = 1,
         quorum: Quorum | None = None,
         heap_mib: int = HEAP_MIB,
+        lasting: bool = False,
         overrides: Mapping[str, str] | None = None,
     ) -> None:
         """`jars` gives a verified folder of the cache at every start.
 
-        `overrides` are server properties that win over ours. A node of a `quorum` is one of its voters.
+        `lasting` see jvm_options. `overrides` are server properties that win over ours. A node of a `quorum` is one of
+        its voters.
         """
         super().__init__(folder, logs, port)
         self.controller_port = controller_port
@@ -97,6 +99,7 @@ class KafkaBroker(Service):
         self._replication = replication
         self._quorum = quorum
         self._heap_mib = heap_mib
+        self._lasting = lasting
         self._overrides = dict(overrides or {})
 
     @property
@@ -193,7 +196,7 @@ class KafkaBroker(Service):
 
     def _java(self, jars: Path, main_class: str, *arguments: str) -> Command:
         options = [
-            *jvm_options(self._heap_mib, self.log.parent),
+            *jvm_options(self._heap_mib, self.log.parent, lasting=self._lasting),
             f"-Dlog4j2.configurationFile={(self.folder / 'log4j2.properties').as_uri()}",
         ]
         return Command(

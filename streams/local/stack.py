@@ -63,11 +63,13 @@ class Stack:
         progress: Progress | None = None,
         ports: Mapping[str, int] | None = None,
         fast: bool = False,
+        lasting: bool = False,
     ) -> None:
         """`cache` is the download cache, by default the user's ($PLAYHEAD_CACHE decides).
 
         `ports` fixes ports by name (PORT_NAMES); the others are free ones. `fast` is PostgreSQL without fsync,
-        for throw-away data. Raises ValueError for combinations that can't work.
+        for throw-away data. `lasting` is a broker that takes longer to be quick, and then is quicker. Raises
+        ValueError for combinations that can't work.
         """
         if registry and not postgres:
             raise ValueError("the registry stores in PostgreSQL: start it with postgres=True")
@@ -81,6 +83,7 @@ class Stack:
         )
         self._fixed_ports = dict(ports or {})
         self._fast = fast
+        self._lasting = lasting
         self._folder: Path | None = None
         self._lock: IO[str] | None = None
         self._ports: dict[str, int] = {}
@@ -226,6 +229,7 @@ class Stack:
                 port=port,
                 controller_port=self._ports["kafka_controller"],
                 jars=lambda: self._cache.ensure(manifest.kafka),
+                lasting=self._lasting,
             )
         if kind is PostgresServer:
             return PostgresServer(folder, logs, port=port, fast=self._fast)

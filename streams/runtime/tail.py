@@ -56,7 +56,9 @@ class Tail:
             "isolation.level": "read_committed",
             "allow.auto.create.topics": False,
             "queued.max.messages.kbytes": 4 * 1024,
-            "fetch.wait.max.ms": 100,
+            # What comes within so short a time comes together.
+            "fetch.min.bytes": 64 * 1024,
+            "fetch.wait.max.ms": 20,
             "fetch.error.backoff.ms": 100,
             "reconnect.backoff.max.ms": 1_000,
         }

@@ -33,6 +33,7 @@ from streams.agents.library_needs import behind, places
 from streams.agents.library_shelf import TableShelf
 from streams.domain.identity import media_id
 from streams.domain.library import keys
+from streams.domain.library.limits import ROWS_READ_MAX
 from streams.domain.library.rows import Tally
 from streams.engine import App, EngineConfig, Refused
 from streams.runtime import metrics
@@ -121,7 +122,7 @@ def test_given_a_file_that_a_scan_does_not_see_it_is_missing() -> None:
 
 def test_given_a_long_end_the_agent_tells_itself_where_to_go_on_and_a_repeated_word_does_nothing() -> None:
     desk = Desk()
-    many = range(4_500)
+    many = range(2 * ROWS_READ_MAX + 500)
     sent = desk.feed(*scan(1, many, new=True))
     assert statuses(sent) == ["running", "finalizing", "finalized"]
     words = [one for one in sent if one.topic == LIBRARY_OBSERVED.name]

@@ -18,7 +18,8 @@ import psycopg
 PEOPLE: Final = 200
 MEDIA: Final = 20
 CONNECTIONS: Final = 32
-LOOK_S: Final = 0.005
+LOOK_S: Final = 0.02
+"""Looked at so often: more would be a load of its own."""
 SETTLE_S: Final = 60.0
 _SEEN: Final = b"SELECT event_id FROM api.events WHERE event_id = ANY(%s)"
 
@@ -93,7 +94,7 @@ class Steady:
                 await asyncio.sleep(max(0.0, at - time.monotonic()))
                 due.put_nowait((number, at))
                 number += 1
-            await asyncio.wait_for(due.join(), 30)
+            await asyncio.wait_for(due.join(), SETTLE_S)
         except BaseException as exc:
             self._errors.append(exc)
         finally:

@@ -50,7 +50,7 @@ class Recorded:
 
 def test_given_any_change_then_not_reading_is_an_empty_assignment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "Consumer", Recorded)
-    made = Source(KafkaSettings(), PLAYBACK_DECIDED, "g", session_timeout_s=6.0)
+    made = Source(KafkaSettings(), PLAYBACK_DECIDED, "g", session_timeout_s=6.0, gather_ms=20)
     consumer: Any = made._consumer
     both = [TopicPartition(PLAYBACK_DECIDED.name, number) for number in (0, 1)]
 
@@ -82,7 +82,7 @@ def test_given_it_stands_anew_many_times_then_every_partition_is_read_each_time(
         producer.produce(topic.name, b"v", b"k", number)
     assert producer.flush(30) == 0
 
-    made = Source(kafka, topic, topic.name, session_timeout_s=10.0)
+    made = Source(kafka, topic, topic.name, session_timeout_s=10.0, gather_ms=20)
     try:
         deadline = time.monotonic() + UNREAD_AFTER_S
         while len(made.assigned) < topic.partitions:

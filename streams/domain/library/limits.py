@@ -14,7 +14,7 @@ WINDOW_MS: Final = 10 * 60_000
 """Log time over which removals told by hooks are added up."""
 BUCKET_MS: Final = 60_000
 
-ROWS_READ_MAX: Final = 2_000
+ROWS_READ_MAX: Final = 5_000
 ROWS_WORKED_MAX: Final = 400
 """Of one step at the end of a scan: rows looked at, and items decided. An agent's loop must not stand still."""
 

@@ -19,6 +19,7 @@ from schemas.library import (
     ScanRequested,
 )
 from streams.domain.library.invalid import Invalid
+from streams.domain.library.limits import ROWS_READ_MAX
 from streams.domain.library.outputs import Hold, ItemState
 from streams.domain.library.validity import hold
 
@@ -436,7 +437,7 @@ def test_what_is_missing_is_archived_by_request_and_back_when_it_is_seen_again()
 
 
 def test_many_items_end_in_many_pieces_and_a_piece_told_twice_does_nothing() -> None:
-    tree = tree_of(4_500)
+    tree = tree_of(2 * ROWS_READ_MAX + 500)
     library = Library()
     library.scan(tree)
     pieces = 0

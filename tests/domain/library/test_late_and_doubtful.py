@@ -8,6 +8,7 @@ import pytest
 
 from schemas.library import Command, ItemObserved, Observation, PathSkipped, ScanConfirmed, ScanRequested
 from streams.domain.identity import media_id
+from streams.domain.library.limits import ROWS_READ_MAX
 from streams.domain.library.outputs import ScanState
 
 from .simple import SOURCE, File, Library, Tree, facts, listed, observed, started, tree_of
@@ -55,7 +56,7 @@ def test_a_scan_that_was_replaced_before_its_start_came_never_begins() -> None:
 
 
 def test_a_word_to_itself_that_is_no_longer_where_the_scan_stands_does_nothing() -> None:
-    tree = tree_of(4_500)
+    tree = tree_of(2 * ROWS_READ_MAX + 500)
     library = Library()
     library.scan(tree)
     waiting: list[Observation | Command] = []
