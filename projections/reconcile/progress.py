@@ -245,7 +245,8 @@ def _item(row: Sequence[Any]) -> _Item:
     # What is played and not begun again stands at no place, as servers have it.
     at = 0 if position is None or phase == "finished" else position
     ours = _Ours(at, bool(played), event_time)
-    if event_time is None and place is not None:
+    if place is not None and (event_time is None or event_time < w_time):
+        # What it is to be told is newer; a row of its own may say no more than that an echo was heard.
         ours = _Ours(w_position if place == "at" else 0, place == "finished", w_time)
     places: Place | None = place
     wanted = None if places is None else Wanted(places, w_position, w_time, w_duration, (), tuple(sent))

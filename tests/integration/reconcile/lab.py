@@ -133,35 +133,39 @@ class Lab:
 
     def settle(self) -> None:
         """Until nothing is under way: every decision projected by everybody, every task done, every copy told."""
-        self.house.wait(self._quiet, "all is done", 90)
+        try:
+            self.house.wait(lambda: not self._under_way(), "all is done", 90)
+        except AssertionError as exc:
+            raise AssertionError(f"{exc}: {self._under_way()}") from exc
 
-    def _quiet(self) -> bool:
-        kafka = self.house.settings.kafka
-        [(commands,)] = self.house.query(
-            "SELECT sum(next_offset)::bigint FROM model.offsets WHERE projection = 'tasks'"
-        )
-        [(decided,)] = self.house.query("SELECT count(*) FROM model.processed_events")
-        if commands != end_of(kafka, LIBRARY_COMMANDS.name) or decided != end_of(kafka, PLAYBACK_REPORTED.name):
-            return False
-        [(tasks,)] = self.house.query(
-            "SELECT count(*) FROM core.tasks WHERE dead_at IS NULL AND kind <> 'reconcile'"
-            " AND (lease_token IS NOT NULL OR wanted_version > greatest(done_version, cancelled_version))"
-        )
-        [(behind,)] = self.house.query(
-            "SELECT count(*) FROM model.offsets a JOIN model.offsets b USING (topic, partition)"
-            " WHERE topic = %s AND a.next_offset <> b.next_offset",
-            PLAYBACK_DECIDED.name,
-        )
-        [(unsaid,)] = self.house.query("SELECT count(*) FROM model.outbox")
-        [(scans,)] = self.house.query(
-            "SELECT count(*) FROM model.scan_sessions WHERE status IN ('running', 'finalizing')"
-        )
-        [(unscanned,)] = self.house.query(
-            "SELECT count(*) FROM core.tasks t WHERE kind = 'scan' AND source_id IN ('den', 'attic')"
-            " AND NOT EXISTS (SELECT FROM model.scan_sessions s WHERE s.source_id = t.source_id"
-            " AND s.generation >= t.done_version)"
-        )
-        return not (tasks or behind or unsaid or scans or unscanned) and self.cache_is_open()
+    def _under_way(self) -> dict[str, object]:
+        """What is, by name; empty when nothing is."""
+        kafka, query = self.house.settings.kafka, self.house.query
+        [(commands,)] = query("SELECT sum(next_offset)::bigint FROM model.offsets WHERE projection = 'tasks'")
+        [(decided,)] = query("SELECT count(*) FROM model.processed_events")
+        found = {
+            "commands": end_of(kafka, LIBRARY_COMMANDS.name) - commands,
+            "reports": end_of(kafka, PLAYBACK_REPORTED.name) - decided,
+            "tasks": query(
+                "SELECT kind, key, wanted_version, done_version, cancelled_version FROM core.tasks"
+                " WHERE dead_at IS NULL AND kind <> 'reconcile'"
+                " AND (lease_token IS NOT NULL OR wanted_version > greatest(done_version, cancelled_version))"
+            ),
+            "projections": query(
+                "SELECT a.projection, a.partition FROM model.offsets a JOIN model.offsets b USING (topic, partition)"
+                " WHERE topic = %s AND a.next_offset < b.next_offset",
+                PLAYBACK_DECIDED.name,
+            ),
+            "outbox": query("SELECT id FROM model.outbox"),
+            "scans": query("SELECT source_id FROM model.scan_sessions WHERE status IN ('running', 'finalizing')"),
+            "scans to come": query(
+                "SELECT source_id FROM core.tasks t WHERE kind = 'scan' AND source_id IN ('den', 'attic')"
+                " AND NOT EXISTS (SELECT FROM model.scan_sessions s WHERE s.source_id = t.source_id"
+                " AND s.generation >= t.done_version)"
+            ),
+            "cache": not self.cache_is_open(),
+        }
+        return {name: what for name, what in found.items() if what}
 
     def reconcile(self, *scopes: Scope, repair: bool = False) -> Outcome:
         chosen = Chosen(scopes or tuple(Scope), repair=repair)

@@ -42,7 +42,7 @@ def test_drift_made_in_thirteen_ways_is_named_mended_through_the_log_and_then_go
     lab.settle()
     assert lab.write(
         "INSERT INTO core.tasks (kind, key, source_id, log_epoch, wanted_version, correlation_id, requested_at,"
-        " next_attempt_at) VALUES ('scan', 'barn', 'barn', 1, 3, 'c', now(), now() + interval '1 day')"
+        " next_attempt_at) VALUES ('scan', 'barn', 'barn', 1, 0, 'c', now(), now() + interval '1 day')"
     )
 
     found = lab.reconcile(repair=True)
