@@ -260,6 +260,9 @@ class Restorer:
                     trust_group=self._config.trust_group_offsets,
                 )
             unit.applied = dict(unit.start_at)
+            known = [topic for topic in unit.sources if unit.committed[topic] is None and topic in state.sources]
+        if known:
+            unit.tell([TopicPartition(topic, unit.partition, unit.start_at[topic]) for topic in known])
         records = self._records.get(unit.partition, 0)
         seconds = time.monotonic() - self._began
         log.info("unit %s: restored, %s records in %.2f s", unit.partition, records, seconds)

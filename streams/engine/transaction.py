@@ -141,6 +141,16 @@ class Transactions:
             self._abort()
             raise
 
+    def tell(self, sources: Sequence[TopicPartition], group: GroupMetadata) -> None:
+        """Commit nothing but the group's offsets. Raises as ``commit``."""
+        try:
+            self._call(self._producer.begin_transaction, what="begin_transaction")
+            self._call(self._producer.send_offsets_to_transaction, list(sources), group, ATTEMPT, what="send_offsets")
+            self._call(self._producer.commit_transaction, ATTEMPT, what="commit_transaction")
+        except Aborted:
+            self._abort()
+            raise
+
     def close(self) -> None:
         """Release the client. A fenced producer's close raises; there is nothing left to save then."""
         try:

@@ -230,6 +230,17 @@ class Unit:
             except Aborted as error:
                 raise Crash(str(error)) from error
 
+    def tell(self, sources: Sequence[TopicPartition]) -> None:
+        """Give the group back offsets it has none of. For tools that show lag: nobody resumes from them instead of from
+        the changelog, and where nothing is left to process no commit would bring them. Not now, when it fails."""
+        with self.lock:
+            if self.dead or self._transactions is None:
+                return
+            try:
+                self._transactions.tell(sources, self._group)
+            except Aborted as error:
+                log.info("unit %s: the group's offsets are left out: %s", self.partition, error)
+
     @property
     def step(self) -> str:
         """For people: what a running commit is doing."""

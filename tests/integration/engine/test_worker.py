@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from confluent_kafka import OFFSET_INVALID
 
 from streams.engine import EXIT_CLEAN, EXIT_REFUSED
 
@@ -41,6 +42,20 @@ def test_given_expired_group_offsets_then_the_worker_resumes_from_its_changelog_
     cluster.wait_drained()
     assert cluster.stop(0) == EXIT_CLEAN, cluster.tail()
     assert cluster.violations() == []
+
+
+def test_given_deleted_group_offsets_and_nothing_to_do_then_the_group_has_them_again(cluster: Cluster) -> None:
+    cluster.produce(400)
+    cluster.start()
+    cluster.wait_drained()
+    assert cluster.stop(0) == EXIT_CLEAN, cluster.tail()
+    before = cluster.committed()
+    cluster.admin.delete_consumer_groups([cluster.group])[cluster.group].result(30)
+    assert set(cluster.committed().values()) == {OFFSET_INVALID}
+    cluster.start()
+    cluster.wait("the group's offsets are back", lambda: cluster.committed() == before)
+    assert cluster.stop(0) == EXIT_CLEAN, cluster.tail()
+    assert cluster.violations(stores=True) == []
 
 
 def test_given_a_flood_of_poison_then_exit_78_and_its_batch_is_not_committed(cluster: Cluster) -> None:

@@ -45,6 +45,12 @@ def test_a_server_that_lost_what_it_was_told_is_to_be_told_again() -> None:
     assert judged(Has(300_000, at=NOON - 60_000), **FORWARDED)[1] == {Cause.FORWARD_LOST: 1}
 
 
+def test_a_row_of_its_own_that_heard_no_more_than_an_echo_does_not_hide_what_a_server_lost() -> None:
+    echo: dict[str, Any] = {"position": 0, "phase": "idle", "event_time": 0}
+    assert judged(Has(0), **FORWARDED, **echo)[1] == {Cause.FORWARD_LOST: 1}
+    assert judged(Has(600_000, at=NOON), **FORWARDED, **echo) == (False, {}, {})
+
+
 def test_a_server_that_is_about_to_be_told_or_refused_it_is_no_drift() -> None:
     assert judged(Has(0), **FORWARDED, undone=True, waits=True)[1] == {}
     assert judged(Has(0), **FORWARDED, dead=True)[1] == {}
