@@ -6,19 +6,26 @@ not be in memory at once.
 
 from __future__ import annotations
 
+import struct
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from rocksdict import AccessType, Options, Rdict
 
 from streams.engine import SourcePosition
+from streams.engine.hanging import OFFSETS_TOPIC, offsets_partition
+from tests.kafka import ASK_S, answered
 
 SOURCE_MARK = b"\0source\0"
 END_S = 60.0
+#: Keys of __consumer_offsets with these versions are of offsets, all others of groups and their members.
+OFFSET_KEYS = (0, 1)
+_LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
 class Input(NamedTuple):
@@ -81,28 +88,36 @@ class Partition:
     committed: dict[str, int] = field(default_factory=dict)
 
 
+class Committed(NamedTuple):
+    """A record of __consumer_offsets: the group's offset of a source partition, None when it was deleted or expired.
+
+    ``at_ms``: when its coordinator wrote it, in ms since the epoch.
+    """
+
+    source: tuple[str, int]
+    offset: int | None
+    at_ms: int
+
+
 @dataclass(frozen=True)
 class Sample:
-    """Offsets seen during a run: the group's by (topic, partition); ends of sources and outputs read after them.
-
-    ``at``: when all was answered, ``asked``: when the question began, by default then too.
-    """
+    """Offsets seen during a run: the group's by (topic, partition); ends of sources and outputs read after them."""
 
     at: float
     committed: Mapping[tuple[str, int], int]
     ends: Mapping[tuple[str, int], int]
-    asked: float | None = None
 
 
 @dataclass(frozen=True)
-class Deletion:
-    """The group's offsets, all of them, were deleted between ``began`` and ``ended``.
+class Intervention:
+    """An operator deleted the group's offsets, or set them, between ``began_ms`` and ``ended_ms`` since the epoch.
 
-    ``repair``: because a broker had lost a part of a transaction, so that units may resume before what was seen.
+    ``repair``: deleted all, because a broker had lost a part of a transaction, so that units may resume before where
+    the group was.
     """
 
-    began: float
-    ended: float
+    began_ms: int
+    ended_ms: int
     repair: bool
 
 
@@ -119,9 +134,10 @@ class Topics:
 
 
 class Reader:
-    """Reads whole partition numbers, read committed. A context manager."""
+    """Reads whole partition numbers, and what was written of a group's offsets, read committed. A context manager."""
 
     def __init__(self, bootstrap: str, topics: Topics, states: Iterable[Path] = ()) -> None:
+        self._bootstrap = bootstrap
         self._topics = topics
         self._states = tuple(states)
         settings: dict[str, Any] = {
@@ -142,7 +158,8 @@ class Reader:
         roles = {self._topics.a: "a", self._topics.b: "b"}
         tables = {topic: table for table, topic in self._topics.changelogs.items()}
         found.changelogs = {table: [] for table in self._topics.changelogs}
-        for message in self._records(number, found, roles):
+        ends: dict[str, int] = {}
+        for message in self._records(number, dict.fromkeys(self._topics.all(), 0), ends):
             topic, offset, key, value = message.topic(), message.offset(), message.key(), message.value()
             assert topic is not None
             assert offset is not None
@@ -159,6 +176,7 @@ class Reader:
             (found.outputs if topic == self._topics.out else found.letters).append(
                 Out(offset, key, value, cause, index)
             )
+        found.ends = {role: ends[topic] for topic, role in roles.items()}
         found.copies = [
             copy
             for state in self._states
@@ -166,23 +184,70 @@ class Reader:
         ]
         return found
 
-    def _records(self, number: int, found: Partition, roles: Mapping[str, str]) -> Iterable[Message]:
-        wanted = set(self._topics.all())
+    def offsets(self, group: str) -> list[Committed]:
+        """What was committed of the group's offsets, in the order of their log, to its end as it is now.
+
+        What was aborted is not there: nobody resumes from it. Raises AssertionError when something stays undecided.
+        """
+        known = answered(lambda: self._consumer.list_topics(OFFSETS_TOPIC, ASK_S)).topics[OFFSETS_TOPIC]
+        if not known.partitions:
+            return []
+        number = offsets_partition(group, len(known.partitions))
+        place = TopicPartition(OFFSETS_TOPIC, number)
+        admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
+        end = answered(lambda: admin.list_offsets({place: _LATEST}, request_timeout=ASK_S)[place].result(ASK_S)).offset
+        return [
+            written
+            for message in self._records(number, {OFFSETS_TOPIC: end}, {})
+            if (written := committed_of(message.key(), message.value(), message.timestamp()[1], group)) is not None
+        ]
+
+    def _records(self, number: int, least: Mapping[str, int], ends: dict[str, int]) -> Iterator[Message]:
+        """Yield the records of the topics in ``least``, put the end of each into ``ends``; none is before its least.
+
+        The end of what is decided may be told first.
+        """
+        wanted = set(least)
         self._consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for topic in sorted(wanted)])
         deadline = time.monotonic() + END_S
         while wanted:
             assert time.monotonic() < deadline, f"{sorted(wanted)}[{number}]: no end in {END_S} s: undecided records"
             for message in self._consumer.consume(5000, 0.05):
-                error, topic = message.error(), message.topic()
+                error, topic, offset = message.error(), message.topic(), message.offset()
                 if error is None:
                     yield message
                 elif error.code() == KafkaError._PARTITION_EOF:
                     assert topic is not None
-                    wanted.discard(topic)
-                    offset = message.offset()
-                    if topic in roles and offset is not None:
-                        found.ends[roles[topic]] = offset
+                    assert offset is not None
+                    ends[topic] = offset
+                    if offset >= least[topic]:
+                        wanted.discard(topic)
         self._consumer.unassign()
+
+
+def committed_of(key: bytes | None, value: bytes | None, at_ms: int, group: str) -> Committed | None:
+    """What a record of __consumer_offsets says of the group's offsets; None when it is of others, or no offset.
+
+    Big-endian. Key: int16 version, group and topic, each a string after its int16 length, int32 partition. Value:
+    int16 version, int64 offset, more of no concern here. Source: apache/kafka, group-coordinator,
+    LegacyOffsetCommitKey.json and OffsetCommitKey.json, of which ``apiKey`` (0, 1) is the version of the key, and
+    OffsetCommitValue.json (versions 0 to 4). Raises struct.error or UnicodeDecodeError for what is neither.
+    """
+    assert key is not None, "a record of __consumer_offsets has no key"
+    if struct.unpack_from(">h", key)[0] not in OFFSET_KEYS:
+        return None
+    of, at = _string(key, 2)
+    topic, at = _string(key, at)
+    (partition,) = struct.unpack_from(">i", key, at)
+    if of != group:
+        return None
+    offset = None if value is None else struct.unpack_from(">q", value, 2)[0]
+    return Committed((topic, partition), offset, at_ms)
+
+
+def _string(data: bytes, at: int) -> tuple[str, int]:
+    (length,) = struct.unpack_from(">h", data, at)
+    return data[at + 2 : at + 2 + length].decode(), at + 2 + length
 
 
 def _cause(message: Message, roles: Mapping[str, str], number: int) -> tuple[Place | None, int]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import signal
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -21,7 +22,7 @@ from tests.integration.engine.cluster import Cluster
 from tests.kafka import answered
 
 from .case import KILLED, Case
-from .evidence import Deletion
+from .evidence import Intervention
 from .monitor import Monitor
 from .oracle import longest_stall
 from .workload import Load, Workload
@@ -68,8 +69,8 @@ class Field:
         self.random: Random = cluster.random
         self.faults: Counter[str] = Counter()
         self.exits: list[tuple[int, int]] = []
-        #: Of the group's offsets, while the monitor looked.
-        self.deletions: list[Deletion] = []
+        #: In the group's offsets.
+        self.interventions: list[Intervention] = []
         #: Settings of a worker's next lives; later ones have the case's.
         self.lives: dict[int, deque[dict[str, Any]]] = {}
         self.workload = Workload(Random(cluster.seed), keys=case.keys, poison=case.poison)
@@ -303,9 +304,16 @@ class Field:
 
     def delete_offsets(self, *, repair: bool = False) -> None:
         """Delete the group, which has no members; ``repair``: because workers said so."""
-        group, began = self.cluster.group, time.monotonic()
-        answered(lambda: self.cluster.admin.delete_consumer_groups([group])[group].result(30))
-        self.deletions.append(Deletion(began, time.monotonic(), repair))
+        group = self.cluster.group
+        with self.by_hand(repair=repair):
+            answered(lambda: self.cluster.admin.delete_consumer_groups([group])[group].result(30))
+
+    @contextlib.contextmanager
+    def by_hand(self, *, repair: bool = False) -> Iterator[None]:
+        """An operator's hand in the group's offsets, while no worker runs."""
+        began = time.time_ns() // 1_000_000
+        yield
+        self.interventions.append(Intervention(began, time.time_ns() // 1_000_000, repair))
 
     def wait_progress(self, records: int, timeout: float = 60.0) -> None:
         """Wait until so many more records are committed."""

@@ -77,7 +77,7 @@ class Monitor:
         return Consumer({**common, **asker}), AdminClient(common)
 
     def _look(self) -> Sample:
-        asked, committed = time.monotonic(), {}
+        committed = {}
         for place in self._asker.committed(self._sources, ASK_S):
             if place.error is not None:
                 raise KafkaException(place.error)
@@ -86,7 +86,7 @@ class Monitor:
         ends = {(tp.topic, tp.partition): future.result(ASK_S + 1).offset for tp, future in futures.items()}
         if min(ends.values()) < 0:
             raise TimeoutError("a partition has no leader that tells its end")
-        return Sample(time.monotonic(), committed, ends, asked)
+        return Sample(time.monotonic(), committed, ends)
 
     def _weigh(self) -> None:
         for number, pid in self._pids().items():

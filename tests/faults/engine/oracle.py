@@ -6,15 +6,14 @@ against that. A broken engine must be objected to: tests/faults/engine/test_orac
 
 from __future__ import annotations
 
-import math
 import struct
 import zlib
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from .evidence import Change, Copy, Deletion, Input, Out, Partition, Place, Sample, Topics
+from .evidence import Change, Committed, Copy, Input, Intervention, Out, Partition, Place, Sample, Topics
 from .workload import DELETE, OK, POISON, index_of
 
 ROW = struct.Struct("<qqI")
@@ -22,8 +21,6 @@ OUTPUT = struct.Struct("<BqqI")
 TABLE_OF = {"a": "progress", "b": "items"}
 #: So many findings of one kind are told.
 TOLD = 5
-#: Without an answer for so long, a broker was away.
-AWAY_S = 2.5
 
 
 class Fold:
@@ -231,56 +228,40 @@ def acknowledged_is_in_the_log(history: Sequence[int], log: Log) -> Iterator[str
         yield f"{len(foreign)} records nobody wrote, e.g. {foreign[:3]}"
 
 
-def offsets_do_not_go_back(samples: Sequence[Sample], deletions: Sequence[Deletion] = ()) -> Iterator[str]:
-    """Row 8: seen during the run, the group's offsets only rise. What else there is, and each no more than once:
+def offsets_do_not_go_back(written: Iterable[Committed], interventions: Sequence[Intervention] = ()) -> Iterator[str]:
+    """Row 8: in the order of their log, the group's offsets of a source partition only rise, also after a deletion.
 
-    After a deletion there are none, until the first is committed: not before what was seen, or, after a repair,
-    wherever its changelog ends. What the repair is for shows before it: an offset that fell, and does not move from
-    there until it is deleted. A question asked while they were being deleted says nothing.
-
-    A broker that was away tells offsets as they were at some time before, until something is written to the group:
-    after AWAY_S without an answer one may have fallen, if nothing was committed from there; the next that is seen is
-    not before the one that was known.
+    Judged is what was written: a coordinator that has come back tells offsets as they were at some time before, or
+    none, until something is written to the group. What an operator wrote is not the engine's. After a repair each
+    partition may once resume before where it was, at the end of its changelog, with a record of its deletion or
+    without: a coordinator deletes what it knows of. Of compacted records the later are left, which rise as well.
     """
-    known: dict[tuple[str, int], int] = {}
-    fell: dict[tuple[str, int], int] = {}
-    none: set[tuple[str, int]] = set()
-    coming = sorted(deletions, key=lambda deletion: deletion.ended)
-    since: Deletion | None = None
-    answered = math.inf
-    for sample in samples:
-        asked = sample.at if sample.asked is None else sample.asked
-        if any(deletion.began <= sample.at and asked < deletion.ended for deletion in deletions):
+    repairs = sorted(each.ended_ms for each in interventions if each.repair)
+    last: dict[tuple[str, int], int] = {}
+    repaired: dict[tuple[str, int], int] = {}
+    for source, offset, at_ms in written:
+        if offset is None or any(each.began_ms <= at_ms <= each.ended_ms for each in interventions):
             continue
-        while coming and coming[0].ended <= asked:
-            since, none = coming.pop(0), set(known)
-            if since.repair:
-                fell.clear()
-        away, answered = asked - answered >= AWAY_S, sample.at
-        for at, offset in sample.committed.items():
-            before = known.get(at, offset)
-            if at in none:
-                if offset < 0:
-                    continue
-                none.discard(at)
-                if since is not None and since.repair:
-                    before = offset
-            elif at in fell and offset != fell[at]:
-                last = fell.pop(at)
-                if offset < before:
-                    yield _went_back(at, before, last)
-            if offset < before:
-                if at in fell or away or (coming and coming[0].repair):
-                    fell[at] = offset
-                    continue
-                yield _went_back(at, before, offset)
-            known[at] = max(before, offset)
-    for at, offset in fell.items():
-        yield _went_back(at, known[at], offset)
+        before, over = last.get(source, offset), bisect_left(repairs, at_ms)
+        if offset < before and over <= repaired[source]:
+            yield f"{source[0]}[{source[1]}] went back from {before} to {offset}"
+        last[source], repaired[source] = offset, max(over, repaired.get(source, 0))
 
 
-def _went_back(at: tuple[str, int], before: int, offset: int) -> str:
-    return f"{at[0]}[{at[1]}] went back from {before} to {offset}"
+def offsets_told_were_written(committed: Mapping[tuple[str, int], int], written: Iterable[Committed]) -> Iterator[str]:
+    """Row 8: at the end the group is nowhere that was not committed: the log that is judged is this group's, and whole.
+
+    Not the other way round: what is told may be older than what is written.
+    """
+    furthest: dict[tuple[str, int], int] = {}
+    for source, offset, _ in written:
+        if offset is not None:
+            furthest[source] = max(offset, furthest.get(source, offset))
+    for source, offset in committed.items():
+        if offset > (found := furthest.get(source, -1)):
+            yield f"{source[0]}[{source[1]}] is told to be at {offset}, " + (
+                f"committed was no more than {found}" if found >= 0 else "nothing was committed"
+            )
 
 
 def offsets_pass_nothing_unapplied(partition: Partition, samples: Sequence[Sample], topics: Topics) -> Iterator[str]:

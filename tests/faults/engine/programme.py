@@ -112,9 +112,9 @@ def _happen(case: Case, arena: Field, result: Result, tell: Tell) -> None:
     arena.stop_all()
     tell("the oracle folds")
     result.verdict = judge(
-        arena.cluster.bootstrap, arena.cluster.topics, arena.cluster.partitions, arena.cluster.committed(),
-        states=arena.states(), history=arena.load.history, samples=arena.monitor.samples,
-        deletions=arena.deletions,
+        arena.cluster.bootstrap, arena.cluster.group, arena.cluster.topics, arena.cluster.partitions,
+        arena.cluster.committed(), states=arena.states(), history=arena.load.history, samples=arena.monitor.samples,
+        interventions=arena.interventions,
     )  # fmt: skip
     if not arena.load.count(OK):
         raise Violation("no record was acknowledged")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -9,7 +10,19 @@ from random import Random
 import pytest
 
 from tests.faults.engine import oracle, verdict
-from tests.faults.engine.evidence import Change, Copy, Deletion, Input, Out, Partition, Place, Sample, Topics
+from tests.faults.engine.evidence import (
+    Change,
+    Committed,
+    Copy,
+    Input,
+    Intervention,
+    Out,
+    Partition,
+    Place,
+    Sample,
+    Topics,
+    committed_of,
+)
 from tests.faults.engine.oracle import Expected, Fold, Log
 from tests.faults.engine.workload import OK, UNKNOWN, Workload
 
@@ -226,22 +239,27 @@ def test_given_a_repair_then_the_verdict_counts_what_is_repeated_and_without_it_
         def partition(self, *_: object) -> Partition:
             return partition
 
+        def offsets(self, group: str) -> list[Committed]:
+            return [Committed((group, 0), offset, at) for at, offset in enumerate((5, 6, None, 4))]
+
     monkeypatch.setattr(verdict, "Reader", Fake)
     outputs = len(partition.outputs)
     repeated_between(partition)
     judged = [
-        verdict.judge("", TOPICS, 1, {}, states=[Path("state-0")], deletions=deletions)
-        for deletions in (deleted(0.0, repair=True), deleted(0.0, repair=False))
+        verdict.judge(
+            "", "a", TOPICS, 1, {("a", 0): told}, states=[Path("state-0")], interventions=by_hand(2, repair=repair)
+        )
+        for told, repair in ((6, True), (7, False))
     ]
     assert judged[0].findings == {}
     assert (judged[0].repeated, judged[0].outputs) == (11, outputs)
-    assert judged[1].findings.keys() == {"no_effect_is_doubled", "order_is_kept"}
+    assert judged[1].findings.keys() == {
+        "no_effect_is_doubled", "order_is_kept", "offsets_do_not_go_back", "offsets_told_were_written",
+    }  # fmt: skip
     assert (judged[1].repeated, judged[1].outputs) == (0, outputs + 10)
     other_bytes_again(partition)
-    assert verdict.judge("", TOPICS, 1, {}, deletions=deleted(0.0, repair=True)).findings.keys() == {
-        "nothing_is_invented",
-        "no_effect_is_doubled",
-    }
+    judged_again = verdict.judge("", "a", TOPICS, 1, {}, interventions=by_hand(2, repair=True))
+    assert judged_again.findings.keys() == {"nothing_is_invented", "no_effect_is_doubled"}
 
 
 def test_given_a_repetition_written_after_its_offset_was_seen_then_it_is_no_objection_once_it_is_dropped(
@@ -269,92 +287,137 @@ def test_given_an_offset_seen_before_its_outputs_were_written_then_objected(part
     assert objections(partition, [honest, early]) == {"offsets_pass_nothing_unapplied"}
 
 
-def seen(*offsets: int, begin: int = 0) -> list[Sample]:
-    """One partition, one sample a second."""
-    return [Sample(float(at), {("a", 0): offset}, {}) for at, offset in enumerate(offsets, begin)]
+def written(*offsets: int | None) -> list[Committed]:
+    """What was written of one partition, a record each ten ms: at 0, 10, 20, ..."""
+    return [Committed(("a", 0), offset, at * 10) for at, offset in enumerate(offsets)]
 
 
-def deleted(at: float, *, repair: bool) -> list[Deletion]:
-    return [Deletion(at, at, repair)]
+def by_hand(*at_ms: int, repair: bool) -> list[Intervention]:
+    return [Intervention(at, at, repair) for at in at_ms]
 
 
-NONE = -1001
+#: A record of a deletion.
+GONE = None
 
 
 @pytest.mark.parametrize(
     ("offsets", "objections"),
     [
-        ([NONE, 5, 5, 7], []),
-        ([NONE, 5, 5, NONE, 7], ["a[0] went back from 5 to -1001"]),
-        ([5, 7, 6, 8], ["a[0] went back from 7 to 6"]),
+        ([], []),
+        ([5], []),
+        ([5, 5, 7, 9, 9], []),
+        ([5, 7, 6, 8], [(7, 6)]),
+        ([5, 7, 6, 7, 0], [(7, 6), (7, 0)]),
+        # Deleted or expired: the next is not before the last.
+        ([GONE, 5, 6], []),
+        ([5, 6, GONE, 6, 9], []),
+        ([5, 6, GONE, GONE, 7, 9], []),
+        ([5, 6, GONE, 4, 9], [(6, 4)]),
     ],
 )
-def test_given_offsets_that_go_back_then_objected(offsets: list[int], objections: list[str]) -> None:
-    assert list(oracle.offsets_do_not_go_back(seen(*offsets))) == objections
+def test_given_written_offsets_then_they_only_rise_deleted_or_not(
+    offsets: list[int | None], objections: list[tuple[int, int]]
+) -> None:
+    found = list(oracle.offsets_do_not_go_back(written(*offsets)))
+    assert found == [f"a[0] went back from {before} to {to}" for before, to in objections]
 
 
 @pytest.mark.parametrize(
-    ("offsets", "expired", "repaired"),
+    ("offsets", "repairs", "objections"),
     [
-        ([5, 6, NONE, NONE, 6, 9], [], []),
-        ([5, 6, NONE, NONE, 4, 9], [(6, 4)], []),
-        ([5, 6, 4, 5, 9], [(6, 4), (6, 5)], []),
-        ([5, 6, 7, NONE, 7], [(7, NONE)], [(7, NONE)]),
-        ([5, 6, NONE, 4, NONE, 7], [(6, 4), (6, NONE)], [(4, NONE)]),
-        ([5, 6, NONE, 4, 8, 3, 8], [(6, 4), (8, 3)], [(8, 3)]),
-        # It fell before: this is what a repair is for, when it does not move any more.
-        ([6, 4, NONE, 4, 8], [(6, 4), (6, 4)], []),
-        ([6, 4, NONE, 6, 8], [(6, 4)], []),
-        ([6, NONE, NONE, 4, 8], [(6, NONE), (6, 4)], []),
+        # At 20 ms the group is deleted.
+        ([5, 6, GONE, 4, 9], [20], []),
+        ([5, 6, GONE, 6, 9], [20], []),
+        ([5, 6, GONE, 4, 5, 3], [20], [(5, 3)]),
+        ([5, 6, GONE, 7, 4], [20], [(7, 4)]),
+        ([5, 6, GONE, 4, GONE, 3], [20], [(4, 3)]),
+        ([5, 6, GONE, 4, GONE, 3], [20, 40], []),
+        ([5, 4, GONE, 3], [20], [(5, 4)]),
+        # A coordinator that did not know of the offset did not delete it; a record of it may be compacted away.
+        ([5, 6, 4, 9], [15], []),
+        ([5, 6, 4, 9, 8], [15], [(9, 8)]),
+        ([5, 6, 4, 3, 9], [12, 15], [(4, 3)]),
+        ([5, 6, 4], [25], [(6, 4)]),
+        ([5, 6, 4], [5], [(6, 4)]),
     ],
 )
-def test_given_a_deletion_after_the_second_sample_then_each_partition_may_go_back_once_with_it(
-    offsets: list[int], expired: list[tuple[int, int]], repaired: list[tuple[int, int]]
+def test_given_a_repair_then_a_partition_may_resume_once_before_where_it_was(
+    offsets: list[int | None], repairs: list[int], objections: list[tuple[int, int]]
 ) -> None:
-    for repair, objections in ((False, expired), (True, repaired)):
-        found = list(oracle.offsets_do_not_go_back(seen(*offsets), deleted(1.5, repair=repair)))
-        assert found == [f"a[0] went back from {before} to {to}" for before, to in objections]
+    found = list(oracle.offsets_do_not_go_back(written(*offsets), by_hand(*repairs, repair=True)))
+    assert found == [f"a[0] went back from {before} to {to}" for before, to in objections]
+    others = [Committed(("b", 1), 10 + at, record.at_ms) for at, record in enumerate(written(*offsets))]
+    mixed = [each for pair in zip(written(*offsets), others, strict=True) for each in pair]
+    assert list(oracle.offsets_do_not_go_back(mixed, by_hand(*repairs, repair=True))) == found, "each its own"
 
 
-def test_given_an_offset_that_fell_and_moved_before_the_repair_then_objected() -> None:
-    found = oracle.offsets_do_not_go_back(seen(6, 4, 5, NONE, 4), deleted(2.5, repair=True))
-    assert list(found) == ["a[0] went back from 6 to 4"]
+def test_given_a_clock_that_was_set_back_then_a_repair_excuses_no_more_than_once() -> None:
+    times = [Committed(("a", 0), offset, at_ms) for offset, at_ms in ((5, 0), (4, 30), (4, 10), (3, 30))]
+    assert list(oracle.offsets_do_not_go_back(times, by_hand(20, repair=True))) == ["a[0] went back from 4 to 3"]
 
 
-def test_given_an_offset_that_fell_and_no_repair_after_it_then_objected() -> None:
-    past = deleted(0.5, repair=True)
-    assert list(oracle.offsets_do_not_go_back(seen(6, NONE, 6, 4, 4), past)) == [
-        "a[0] went back from 6 to 4", "a[0] went back from 6 to 4",
-    ]  # fmt: skip
+def test_given_any_other_deletion_then_no_partition_may_resume_before_where_it_was() -> None:
+    found = list(oracle.offsets_do_not_go_back(written(5, 6, GONE, 4, 9), by_hand(20, repair=False)))
+    assert found == ["a[0] went back from 6 to 4"]
+
+
+def test_given_offsets_that_an_operator_set_then_they_are_not_held_against_the_engine_and_excuse_nothing() -> None:
+    reset = [Intervention(15, 25, repair=False)]
+    assert list(oracle.offsets_do_not_go_back(written(5, 6, 0, GONE, 6, 7), reset)) == []
+    assert list(oracle.offsets_do_not_go_back(written(5, 6, 0, GONE, 4, 7), reset)) == ["a[0] went back from 6 to 4"]
+    assert list(oracle.offsets_do_not_go_back(written(5, 6, 0, GONE, 6, 7))) == ["a[0] went back from 6 to 0"]
+
+
+def test_given_what_the_group_tells_then_it_was_written_and_may_be_older() -> None:
+    known = [*written(5, 9, GONE, 7), Committed(("b", 0), 3, 50)]
+
+    def objections(**told: int) -> list[str]:
+        return list(oracle.offsets_told_were_written({(topic, 0): at for topic, at in told.items()}, known))
+
+    assert objections(a=9, b=3) == objections(a=7, b=-1001) == objections(a=2) == []
+    assert objections(a=10, b=4) == [
+        "a[0] is told to be at 10, committed was no more than 9",
+        "b[0] is told to be at 4, committed was no more than 3",
+    ]
+    assert objections(c=0) == ["c[0] is told to be at 0, nothing was committed"]
+
+
+# Made by hand: group "grp", topic "src", partition 258.
+LEGACY_KEY = b"\x00\x00" + b"\x00\x03grp" + b"\x00\x03src" + b"\x00\x00\x01\x02"
+KEY = b"\x00\x01" + LEGACY_KEY[2:]
+#: Offset 66051; then of version 3 leader epoch -1, metadata "m", commit time.
+VALUE = b"\x00\x03" + b"\x00\x00\x00\x00\x00\x01\x02\x03" + b"\xff\xff\xff\xff" + b"\x00\x01m" + b"\x00" * 8
+
+
+@pytest.mark.parametrize("key", [LEGACY_KEY, KEY])
+def test_given_a_record_of_the_groups_offset_then_it_is_read(key: bytes) -> None:
+    assert committed_of(key, VALUE, 77, "grp") == Committed(("src", 258), 66051, 77)
+    # Version 4 has compact strings behind the offset.
+    compact = b"\x00\x04" + VALUE[2:14] + b"\x02m" + b"\x00" * 9
+    assert committed_of(key, compact, 77, "grp") == Committed(("src", 258), 66051, 77)
+    assert committed_of(key, None, 78, "grp") == Committed(("src", 258), None, 78)
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "objections"),
+    ("key", "value"),
     [
-        ([5, 6], [4, 6, 7], []),
-        ([5, 6], [4, 4, 4, 9], []),
-        # Something was committed from there, or nothing ever after.
-        ([5, 6], [4, 5, 9], [(6, 4), (6, 5)]),
-        ([5, 6], [4, 3, 9], [(6, 4), (6, 3)]),
-        ([5, 6], [4, 4], [(6, 4)]),
-        ([5, 6], [6, 4, 9], [(6, 4)]),
+        (KEY, VALUE),
+        (KEY, None),
+        # Of the group itself, of a member: not read further.
+        (b"\x00\x02" + b"\x00\x05group", VALUE),
+        (b"\x00\x02" + b"\x00\x05group", None),
+        (b"\x00\x05" + b"\x00\x05group" + b"\x00\x06member", b"\x00\x00"),
     ],
 )
-def test_given_a_broker_that_was_away_then_its_first_answers_may_be_old(
-    before: list[int], after: list[int], objections: list[tuple[int, int]]
-) -> None:
-    samples = [*seen(*before), *seen(*after, begin=10)]
-    found = list(oracle.offsets_do_not_go_back(samples))
-    assert found == [f"a[0] went back from {known} to {to}" for known, to in objections]
+def test_given_a_record_of_another_group_or_of_no_offset_then_it_is_skipped(key: bytes, value: bytes | None) -> None:
+    assert committed_of(key, value, 77, "group") is None
+    assert committed_of(key, value, 77, "gr") is None
 
 
-def test_given_a_question_asked_during_a_deletion_then_its_answer_says_nothing() -> None:
-    early = Sample(2.0, {("a", 0): 6}, {}, asked=1.0)
-    samples = [*seen(6, 6), early, *seen(NONE, 4, begin=3)]
-    assert list(oracle.offsets_do_not_go_back(samples, [Deletion(1.2, 1.8, repair=True)])) == []
-    assert list(oracle.offsets_do_not_go_back(samples, [Deletion(0.2, 0.8, repair=True)])) == [
-        "a[0] went back from 6 to -1001", "a[0] went back from 6 to 4",
-    ]  # fmt: skip
+def test_given_a_record_of_an_offset_that_is_cut_then_it_is_not_passed_over() -> None:
+    for key, value in ((KEY[:-1], VALUE), (KEY, VALUE[:9]), (KEY[:3], None), (b"\x00", None)):
+        with pytest.raises(struct.error):
+            committed_of(key, value, 77, "grp")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from . import oracle
-from .evidence import Deletion, Reader, Sample, Topics
+from .evidence import Intervention, Reader, Sample, Topics
 from .oracle import PARTITION_ROWS, TOLD, Expected, Log
 
 
@@ -36,6 +36,7 @@ class Verdict:
 
 def judge(
     bootstrap: str,
+    group: str,
     topics: Topics,
     partitions: int,
     committed: Mapping[tuple[str, int], int],
@@ -43,15 +44,15 @@ def judge(
     states: Sequence[Path] = (),
     history: Sequence[int] | None = None,
     samples: Sequence[Sample] = (),
-    deletions: Sequence[Deletion] = (),
+    interventions: Sequence[Intervention] = (),
 ) -> Verdict:
     """Hold everything that is left of a run against the fold of its inputs.
 
     ``states`` are state directories of stopped workers; without any, local copies are not judged. ``history`` is the
-    load's, ``samples`` what a monitor saw meanwhile, ``deletions`` those of the group's offsets. After one that was
-    a repair identical outputs may be repeated; they are counted once.
+    load's, ``samples`` what a monitor saw meanwhile, ``interventions`` those in the group's offsets. After one that
+    was a repair identical outputs may be repeated; they are counted once. ``committed`` is what the group tells.
     """
-    repaired = any(deletion.repair for deletion in deletions)
+    repaired = any(each.repair for each in interventions)
     verdict, log = Verdict(), Log()
     with Reader(bootstrap, topics, states) as reader:
         for number in range(partitions):
@@ -74,7 +75,9 @@ def judge(
             verdict.superseded += len(expected.superseded)
             verdict.dead += len(partition.letters)
             verdict.rows += sum(map(len, expected.tables.values()))
+        written = reader.offsets(group)
     if history is not None:
         verdict.note(oracle.acknowledged_is_in_the_log.__name__, oracle.acknowledged_is_in_the_log(history, log))
-    verdict.note(oracle.offsets_do_not_go_back.__name__, oracle.offsets_do_not_go_back(samples, deletions))
+    verdict.note(oracle.offsets_do_not_go_back.__name__, oracle.offsets_do_not_go_back(written, interventions))
+    verdict.note(oracle.offsets_told_were_written.__name__, oracle.offsets_told_were_written(committed, written))
     return verdict

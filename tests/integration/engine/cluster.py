@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from streams.engine import EngineConfig, ensure_changelogs
 from tests import kafka
-from tests.faults.engine.evidence import Topics
+from tests.faults.engine.evidence import Intervention, Topics
 from tests.faults.engine.verdict import judge
 from tests.faults.engine.workload import Workload
 
@@ -220,10 +220,16 @@ class Cluster:
                 self.start(number)
         return codes
 
-    def violations(self, *, stores: bool = False) -> list[str]:
-        """The oracle's findings; with ``stores``, workers have stopped cleanly and local copies are judged as well."""
+    def violations(self, *, stores: bool = False, interventions: Sequence[Intervention] = ()) -> list[str]:
+        """The oracle's findings; with ``stores``, workers have stopped cleanly and local copies are judged as well.
+
+        ``interventions``: operators' in the group's offsets, but for deletions, which cost nothing.
+        """
         states = sorted(self.folder.glob("state-*")) if stores else []
-        return judge(self.bootstrap, self.topics, self.partitions, self.committed(), states=states).texts()
+        return judge(
+            self.bootstrap, self.group, self.topics, self.partitions, self.committed(), states=states,
+            interventions=interventions,
+        ).texts()  # fmt: skip
 
     def close(self) -> None:
         for process in self.workers.values():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from confluent_kafka import Consumer, TopicPartition
 
 from streams.engine import EXIT_CLEAN
-from tests.kafka import answered, delete_records
+from tests.kafka import delete_records
 
 from ..case import Case, add
 from ..field import Field, Violation
@@ -29,22 +29,24 @@ def reset(field: Field) -> None:
     places = [TopicPartition(field.cluster.a, p) for p in range(field.cluster.partitions)]
     consumer = Consumer({"bootstrap.servers": field.cluster.bootstrap, "group.id": field.cluster.group})
     try:
-        consumer.commit(
-            offsets=[TopicPartition(place.topic, place.partition, 0) for place in places], asynchronous=False
-        )
+        with field.by_hand():
+            consumer.commit(
+                offsets=[TopicPartition(place.topic, place.partition, 0) for place in places], asynchronous=False
+            )
     finally:
         consumer.close()
     field.faults["group reset"] += 1
     assert_refused(field, "the group's offset is 0", "delete the group's offsets")
     # The way out that the refusal names.
-    group = field.cluster.group
-    answered(lambda: field.cluster.admin.delete_consumer_groups([group])[group].result(30))
+    field.delete_offsets()
     field.more(2_000)
     start_all(field)
     field.wait_drained()
     field.stop_all()
-    if found := field.cluster.violations(stores=True):
+    if found := field.cluster.violations(stores=True, interventions=field.interventions):
         raise Violation(f"after the way out: {found}")
+    if not any("went back" in text for text in field.cluster.violations()):
+        raise Violation("had it been the engine, the oracle would not have seen it")
 
 
 def out_of_range(field: Field) -> None:
