@@ -7,12 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from schemas.codec.build import build
 from tests.schemas import codec_fuzz
 from tests.schemas.implementations import sanitizers
 
 FLAGS = ("-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 MUTANTS = 3_000
+
+pytestmark = pytest.mark.long
 
 
 def test_no_input_makes_the_compiled_codecs_touch_what_is_not_theirs(tmp_path: Path) -> None:

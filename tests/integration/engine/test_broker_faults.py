@@ -16,7 +16,7 @@ from tests.stack import unique
 
 from .cluster import Cluster
 
-pytestmark = [pytest.mark.services, pytest.mark.faults]
+pytestmark = [pytest.mark.services, pytest.mark.faults, pytest.mark.long]
 
 #: The coordinator looks for timed out transactions so often; its default of 10 s is most of a test.
 OVERRIDES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
