@@ -203,7 +203,7 @@ def _rss_mib(process: psutil.Process) -> float:
 
 
 @contextlib.contextmanager
-def deployed(files: int, console: Console) -> Iterator[Bench]:
+def deployed(files: int, console: Console, *, lasting: bool = False) -> Iterator[Bench]:
     folder = temporary_folder("playhead-library-bench-")
     try:
         root = folder / "media"
@@ -215,7 +215,7 @@ def deployed(files: int, console: Console) -> Iterator[Bench]:
         library_tree.make(small, WARM_FILES)
         console.print(f"{files:,} files made in {time.monotonic() - began:.1f} s")
         # The door is to take the load, not to refuse it.
-        options = Options(http_port=None, log_level="WARNING", lasting=True)
+        options = Options(http_port=None, log_level="WARNING", lasting=lasting)
         with running.deployment(folder / "data", options, console, registry=False) as playhead:
             yield Bench(playhead, root, small)
     finally:
@@ -303,7 +303,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0, help="of reports without a scan")
     given = parser.parse_args()
     console = Console(width=150)
-    with deployed(given.files, console) as bench:
+    with deployed(given.files, console, lasting=given.latency) as bench:
         if given.latency:
             found = latency(bench, given.per_s, given.seconds, console)
         else:
