@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -109,47 +110,32 @@ class Transactions:
         failpoint = self._config.failpoint
         ends: dict[str, int] = {}
         errors: list[KafkaError] = []
-        try:
-            self._call(self._producer.begin_transaction, what="begin_transaction")
+        with self._transaction():
             self._produce_all(outputs)
             for topic, records in changes.items():
                 self._produce_changes(topic, records, headers, ends, errors)
             failpoint("produced")
-            self._call(self._producer.send_offsets_to_transaction, [source], group, ATTEMPT, what="send_offsets")
+            self._send_offsets([source], group)
             self._flush()
             failpoint("flushed")
             failpoint("before_commit")
-            self._call(self._producer.commit_transaction, ATTEMPT, what="commit_transaction")
-        except Aborted:
-            self._abort()
-            raise
         if errors or ends.keys() != {topic for topic, records in changes.items() if records}:
             raise Crash(f"unit {self._partition}: committed, but changelog records failed: {errors}")
         return ends
 
     def write_again(self, records: Iterable[Message]) -> None:
         """Produce and commit records that were read, headers included, in one transaction. Raises as ``commit``."""
-        try:
-            self._call(self._producer.begin_transaction, what="begin_transaction")
+        with self._transaction():
             self._produce_all(
                 (r.topic(), r.value(), r.key(), r.partition(), None, None, 0, r.headers() or []) for r in records
             )
             self._flush()
             self._config.failpoint("written_again")
-            self._call(self._producer.commit_transaction, ATTEMPT, what="commit_transaction")
-        except Aborted:
-            self._abort()
-            raise
 
     def tell(self, sources: Sequence[TopicPartition], group: GroupMetadata) -> None:
         """Commit nothing but the group's offsets. Raises as ``commit``."""
-        try:
-            self._call(self._producer.begin_transaction, what="begin_transaction")
-            self._call(self._producer.send_offsets_to_transaction, list(sources), group, ATTEMPT, what="send_offsets")
-            self._call(self._producer.commit_transaction, ATTEMPT, what="commit_transaction")
-        except Aborted:
-            self._abort()
-            raise
+        with self._transaction():
+            self._send_offsets(list(sources), group)
 
     def close(self) -> None:
         """Release the client. A fenced producer's close raises; there is nothing left to save then."""
@@ -157,6 +143,20 @@ class Transactions:
             self._producer.close()
         except (KafkaException, RuntimeError, SystemError) as error:
             log.info("unit %s: closing the producer: %s", self._partition, error)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """What is done inside is committed at its end, or aborted when it can't be. Raises as ``commit``."""
+        try:
+            self._call(self._producer.begin_transaction, what="begin_transaction")
+            yield
+            self._call(self._producer.commit_transaction, ATTEMPT, what="commit_transaction")
+        except Aborted:
+            self._abort()
+            raise
+
+    def _send_offsets(self, sources: list[TopicPartition], group: GroupMetadata) -> None:
+        self._call(self._producer.send_offsets_to_transaction, sources, group, ATTEMPT, what="send_offsets")
 
     def _produce_all(self, calls: Iterable[tuple[Any, ...]]) -> None:
         """Call ``produce`` with each of ``calls``, waiting while librdkafka's queue is full."""

@@ -80,18 +80,29 @@ class Scanned:
 class Bench:
     """One deployment with one source of files. Use as a context manager."""
 
-    def __init__(self, playhead: Running, root: Path, small: Path) -> None:
+    def __init__(self, playhead: Running, root: Path) -> None:
         self._playhead = playhead
         self.settings = playhead.settings
         self.root = root
         with door_connection(self.settings) as connection:
-            for source, folder in ((SOURCE, root), (WARMING, small)):
-                create_source(connection, source, "files", source)
-                add_tree(connection, SourceTree(source, os.fsencode(folder), watch=False), None)
             create_source(connection, "home", "native", "Home")
             self.token = create_token(connection, "home", ["report", "read"])
         self._database = psycopg.connect(**self.settings.postgres.conninfo("owner"), autocommit=True)
         self._contract = Contract.of(self.settings)
+        self._add(SOURCE, root)
+
+    def warm(self) -> None:
+        """Scan another, small tree."""
+        small = self.root.parent / WARMING
+        small.mkdir()
+        library_tree.make(small, WARM_FILES)
+        self._add(WARMING, small)
+        self.scan(WARMING)
+
+    def _add(self, source: str, folder: Path) -> None:
+        with door_connection(self.settings) as connection:
+            create_source(connection, source, "files", source)
+            add_tree(connection, SourceTree(source, os.fsencode(folder), watch=False), None)
 
     def scan(self, source: str = SOURCE) -> Scanned:
         """Ask for a scan and wait for its end in the read model."""
@@ -210,14 +221,11 @@ def deployed(files: int, console: Console, *, lasting: bool = False) -> Iterator
         root.mkdir()
         began = time.monotonic()
         library_tree.make(root, files)
-        small = folder / "small"
-        small.mkdir()
-        library_tree.make(small, WARM_FILES)
         console.print(f"{files:,} files made in {time.monotonic() - began:.1f} s")
         # The door is to take the load, not to refuse it.
         options = Options(http_port=None, log_level="WARNING", lasting=lasting)
         with running.deployment(folder / "data", options, console, registry=False) as playhead:
-            yield Bench(playhead, root, small)
+            yield Bench(playhead, root)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -245,7 +253,7 @@ def latency(bench: Bench, per_s: int, seconds: float, console: Console) -> dict[
     found: dict[str, Any] = {}
     with bench.steady(per_s) as steady:
         time.sleep(WARM_S)
-        bench.scan(WARMING)
+        bench.warm()
         with steady.window() as alone:
             time.sleep(seconds)
         found["alone"] = alone

@@ -141,7 +141,9 @@ class Lab:
     def _under_way(self) -> dict[str, object]:
         """What is, by name; empty when nothing is."""
         kafka, query = self.house.settings.kafka, self.house.query
-        [(commands,)] = query("SELECT sum(next_offset)::bigint FROM model.offsets WHERE projection = 'tasks'")
+        [(commands,)] = query(
+            "SELECT coalesce(sum(next_offset), 0)::bigint FROM model.offsets WHERE projection = 'tasks'"
+        )
         [(decided,)] = query("SELECT count(*) FROM model.processed_events")
         found = {
             "commands": end_of(kafka, LIBRARY_COMMANDS.name) - commands,
