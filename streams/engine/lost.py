@@ -64,11 +64,13 @@ class Ended:
     """A transaction, by its source mark: it processed ``source`` up to ``reached`` (excluded).
 
     ``offset`` and ``timestamp`` (ms) are those of the mark's record; ``said`` its headers, the same in all changelogs.
-    ``parts`` is ``None`` of one that an older build wrote.
+    ``changelogs`` are the tables it wrote to, as its mark names them; ``parts`` is ``None`` of one that an older build
+    wrote.
     """
 
     source: str
     reached: int
+    changelogs: tuple[tuple[str, str], ...]
     offset: int
     timestamp: int
     said: Sequence[tuple[str, object]]
@@ -93,8 +95,9 @@ def ended(record: Message) -> Ended | None:
         return None
     headers = headers_of(record)
     mark = SourceMark.decode(value)
+    parts = Parts.from_headers(headers)
     return Ended(
-        source, mark.offset, offset_of(record), record.timestamp()[1], tuple(headers), Parts.from_headers(headers)
+        source, mark.offset, mark.changelogs, offset_of(record), record.timestamp()[1], tuple(headers), parts
     )
 
 

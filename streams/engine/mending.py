@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import Message
 
 from .batch import ANY_PARTITION
+from .changelog import table_of
 from .config import EngineConfig
 from .errors import Refused
 from .hanging import wait_places_decided
@@ -93,6 +94,8 @@ class Mender:
             return found
         if last is newest and unit.committed.get(last.source) not in (None, last.reached):
             return found  # refused later: nothing is changed before
+        if self._recreated(last):
+            return found  # refused later too, by what it is: no broker has lost these parts
         try:
             again = self._lost(unit, last)
         except Incomplete as error:
@@ -181,6 +184,12 @@ class Mender:
                 partition, count, unit.sources,
             )  # fmt: skip
         return again
+
+    def _recreated(self, last: Ended) -> bool:
+        """Whether a changelog ``last`` wrote to is another topic now: it was under way when that was made."""
+        named = dict(last.changelogs)
+        now = {table_of(self._config.group, topic): self._facts[topic].topic_id for topic in self._needed.changelogs}
+        return any(named.get(table, topic_id) != topic_id for table, topic_id in now.items())
 
     def _chosen(self, places: Iterable[Place]) -> list[Place]:
         """Return the partitions that are meant; none of a topic that exists no more."""

@@ -41,13 +41,15 @@ class _Sent:
 
 
 class Steady:
-    """Sends from when it is entered until it is left; then everything that was accepted can be read."""
+    """Sends from when it is entered until it is left; then everything that was accepted can be read.
+
+    ``per_s`` may be changed at any time."""
 
     def __init__(self, url: str, token: str, conninfo: Mapping[str, Any], per_s: int) -> None:
         self._port = urlsplit(url).port
         self._token = token
         self._conninfo = conninfo
-        self._per_s = per_s
+        self.per_s: float = per_s
         self._window = Window()
         self._waiting: dict[str, _Sent] = {}
         self._lock = threading.Lock()
@@ -80,6 +82,18 @@ class Steady:
             while self._open(found) and time.monotonic() < until:
                 time.sleep(LOOK_S)
 
+    def settled(self, seconds: float) -> bool:
+        """Wait, ``seconds`` at most, until less than half a second's reports wait to be read, ten looks in a row: what
+        an earlier load left behind is done with. False when it is not."""
+        until, calm = time.monotonic() + seconds, 0
+        while calm < 10:
+            if time.monotonic() > until:
+                return False
+            time.sleep(1.0)
+            with self._lock:
+                calm = calm + 1 if len(self._waiting) < self.per_s / 2 else 0
+        return True
+
     def _open(self, window: Window) -> bool:
         with self._lock:
             return any(sent.window is window for sent in self._waiting.values())
@@ -87,10 +101,10 @@ class Steady:
     async def _send(self) -> None:
         due: asyncio.Queue[tuple[int, float]] = asyncio.Queue()
         senders = [asyncio.create_task(self._connection(due)) for _ in range(CONNECTIONS)]
-        began, number = time.monotonic(), 0
+        at, number = time.monotonic(), 0
         try:
             while not self._stop.is_set():
-                at = began + number / self._per_s
+                at += 1 / self.per_s
                 await asyncio.sleep(max(0.0, at - time.monotonic()))
                 due.put_nowait((number, at))
                 number += 1

@@ -84,7 +84,7 @@ def test_given_no_such_header_then_nothing_is_said() -> None:
 
 
 def test_given_a_mark_then_it_says_which_transaction_ended_there() -> None:
-    assert Ended("source", 42, 12, 1000, (HEADER, PARTS.header()), PARTS) == LAST
+    assert Ended("source", 42, (), 12, 1000, (HEADER, PARTS.header()), PARTS) == LAST
     old = ended(mark(12, parts=None))
     assert old is not None
     assert old.parts is None

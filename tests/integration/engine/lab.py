@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from confluent_kafka import Consumer, Message
+from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from streams.engine import EngineConfig, ensure_changelogs
@@ -25,7 +25,9 @@ class _Owner:
 
 
 class Lab:
-    """Topics of a small app with one source, one table and one output. A context manager per "process"."""
+    """Topics of a small app with one source, one table and one output. A context manager per "process".
+
+    ``tables`` may get more before they are made."""
 
     def __init__(self, bootstrap: str, prefix: str, folder: Path, *, partitions: int = 2) -> None:
         self.prefix = prefix
@@ -35,12 +37,13 @@ class Lab:
         self.folder = folder
         self.admin = AdminClient({"bootstrap.servers": bootstrap})
         self.table = TableSpec.of(prefix, "rows")
+        self.tables = [self.table]
 
     def config(self, **changes: Any) -> EngineConfig:
         settings: dict[str, Any] = {"bootstrap": self.bootstrap, "group": self.prefix, "state_dir": self.folder}
         return EngineConfig(**(settings | changes))
 
-    def create(self, *topics: str, partitions: int | None = None, settings: dict[str, str] | None = None) -> None:
+    def create(self, *topics: str, partitions: int | None = None, settings: Mapping[str, str] | None = None) -> None:
         count = partitions or self.partitions
         made = [NewTopic(name, count, 1, config=dict(settings or {})) for name in topics]
         for future in self.admin.create_topics(made).values():
@@ -60,10 +63,21 @@ class Lab:
 
     def create_all(self) -> None:
         self.create(self.source, self.out)
-        ensure_changelogs(self.config(), [self.table.changelog], partitions=self.partitions)
+        ensure_changelogs(self.config(), [table.changelog for table in self.tables], partitions=self.partitions)
 
     def delete(self, topic: str) -> None:
         self.admin.delete_topics([topic])[topic].result(30)
+
+    def create_again(self, topic: str, settings: Mapping[str, str] | None = None) -> None:
+        """Delete a topic and create it. Deletion is asynchronous in the broker: the name is free a moment later."""
+        self.delete(topic)
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                return self.create(topic, settings=settings)
+            except KafkaException:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
 
     def worker(self, **changes: Any) -> Worker:
         return Worker(self, self.config(**changes))
@@ -76,7 +90,7 @@ class Worker:
         self.lab = lab
         self.config = config
         self.pool = ThreadPoolExecutor(4)
-        self.group = Group(config, [lab.source], [lab.table], [lab.out], self.pool)
+        self.group = Group(config, [lab.source], lab.tables, [lab.out], self.pool)
         self.metadata = Consumer({"bootstrap.servers": lab.bootstrap, "group.id": lab.prefix})
         self.restored: list[int] = []
 

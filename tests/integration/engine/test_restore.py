@@ -116,30 +116,16 @@ def test_given_records_deleted_before_they_were_processed_then_refused(lab: Lab)
 
 def test_given_a_recreated_source_then_refused(lab: Lab) -> None:
     committed_rows(lab, {b"a": b"1"})
-    lab.delete(lab.source)
-    _create_again(lab, lab.source)
+    lab.create_again(lab.source)
     with lab.worker() as worker, pytest.raises(Refused, match="was recreated"):
         worker.restore()
 
 
 def test_given_a_recreated_changelog_then_refused_as_the_state_is_gone(lab: Lab) -> None:
     committed_rows(lab, {b"a": b"1"})
-    lab.delete(lab.table.changelog)
-    _create_again(lab, lab.table.changelog, {"cleanup.policy": "compact"})
+    lab.create_again(lab.table.changelog, {"cleanup.policy": "compact"})
     with lab.worker() as worker, pytest.raises(Refused, match="the changelog says nothing"):
         worker.restore({0: 5})
-
-
-def _create_again(lab: Lab, topic: str, settings: dict[str, str] | None = None) -> None:
-    """Deletion is asynchronous in the broker: the name is free a moment later."""
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            lab.create(topic, settings=settings)
-            return
-        except KafkaException:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
 
 
 def test_pitfall_11_given_a_changelog_then_its_head_cannot_be_deleted_by_mistake(lab: Lab) -> None:
