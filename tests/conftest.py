@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
@@ -28,6 +29,9 @@ from tests.stack import (
 # How long an example takes is the machine's affair, never a failure.
 hypothesis_settings.register_profile("playhead", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 hypothesis_settings.load_profile("playhead")
+
+# This process's log is pytest's, never part of what a command prints.
+structlog.configure(logger_factory=structlog.stdlib.LoggerFactory())
 
 _OWNER = pytest.StashKey[bool]()
 

@@ -67,6 +67,7 @@ class Desks:
                         topic_id=log,
                         partition=partition,
                         value=self.decided.contract.encode(event),
+                        cause="invalid_value",
                     )
                 )
         self.office.write(letters)

@@ -31,8 +31,7 @@ def playhead(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         capsys.readouterr()
         code = main(["rebuild", *arguments, "--json"])
         printed = capsys.readouterr().out
-        start = printed.find("{")
-        return code, json.loads(printed[start:]) if start >= 0 else None
+        return code, json.loads(printed) if printed else None
 
     return run
 
