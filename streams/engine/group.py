@@ -101,7 +101,8 @@ class Group:
                 pause = TOPICS_EVERY
 
     def create_units(self, assigned: Mapping[int, Sequence[str]], metadata: GroupMetadata) -> dict[int, Unit]:
-        """Make a unit per partition number. Raises Refused when its topics are not assigned together."""
+        """Make a unit per partition number. Raises Refused when its topics are not assigned together, or have changed;
+        Crash when that cannot be asked."""
         for partition, topics in assigned.items():
             if partition >= self._partitions:
                 raise Refused(
@@ -109,6 +110,9 @@ class Group:
                     "was grown, so keys have moved. Replay into new topics under a new group."
                 )
             if sorted(topics) != list(self.needed.sources):
+                if self._logs is not None:
+                    # Of a topic that has grown the members get other numbers than of the rest.
+                    check_unchanged(self.needed, self._facts, self._logs.describe(self.needed.all()))
                 raise Refused(
                     f"partition {partition}: assigned {sorted(topics)} of {list(self.needed.sources)}: the "
                     "topics of an app must be assigned together. Another member of this group subscribes to "
