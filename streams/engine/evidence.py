@@ -111,6 +111,7 @@ class _Scales:
         self._ours = [item for item in found.hanging if self._is_ours(item)]
         sources = [claim.source for item in self._ours if (claim := self._claims[item]) is not None]
         self._committed = self._logs.committed(sources)
+        self._shows: dict[Partition, _Newest] = {}
 
     def weigh(self) -> Findings:
         weighed = tuple(replace(item, verdict=self._verdict(item)) for item in self._ours)
@@ -179,15 +180,37 @@ class _Scales:
 
     def _reached(self, place: Partition, source: Partition, low: int) -> int | None:
         """How far the newest decided record for ``source`` reaches, not looking before the offset ``low``."""
-        top, size = self._ranges[place].stable, WINDOW
-        while top > low:
-            bottom = max(low, top - size)
-            claims = [claim_of(record) for record in read(self._config, *place, bottom, top)]
-            found = [claim.reached for claim in claims if claim is not None and claim.source == source]
-            if found:
-                return found[-1]
-            top, size = bottom, 4 * size
-        return None
+        if place not in self._shows:
+            self._shows[place] = _Newest(self._config, place, self._ranges[place].stable)
+        return self._shows[place].of(source, low)
+
+
+class _Newest:
+    """The newest decided claim of each source in a partition. Read from its end backwards, no further than asked, and
+    nothing twice: of many hanging parts each asks about every partition."""
+
+    def __init__(self, config: EngineConfig, place: Partition, end: int) -> None:
+        self._config = config
+        self._place = place
+        self._bottom, self._size = end, WINDOW
+        self._found: dict[Partition, tuple[int, int]] = {}
+
+    def of(self, source: Partition, low: int) -> int | None:
+        """How far it reaches; ``None`` when it lies before the offset ``low``, or there is none."""
+        while source not in self._found and self._bottom > low:
+            self._read_on(low)
+        offset, reached = self._found.get(source, (-1, 0))
+        return reached if offset >= low else None
+
+    def _read_on(self, low: int) -> None:
+        bottom = max(low, self._bottom - self._size)
+        newest: dict[Partition, tuple[int, int]] = {}
+        for record in read(self._config, *self._place, bottom, self._bottom):
+            claim, offset = claim_of(record), record.offset()
+            if claim is not None and offset is not None:
+                newest[claim.source] = offset, claim.reached
+        self._found = newest | self._found
+        self._bottom, self._size = bottom, 4 * self._size
 
 
 def _place(item: Hanging) -> Partition:

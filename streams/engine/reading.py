@@ -44,13 +44,16 @@ def read(
     consumer = Consumer(settings, logger=log)
     try:
         consumer.assign([TopicPartition(topic, partition, start)])
-        silent = 0.0
+        heard_at = time.monotonic()
         while True:
-            messages = consumer.consume(5000, 1.0)
-            silent = 0.0 if messages else silent + 1.0
-            if silent > config.operation_timeout:
-                raise Crash(f"{topic}[{partition}]: nothing read for {silent:g} s")
-            for message in messages:
+            first = consumer.poll(1.0)
+            if first is None:
+                if time.monotonic() - heard_at > config.operation_timeout:
+                    raise Crash(f"{topic}[{partition}]: nothing read for {config.operation_timeout:g} s")
+                continue
+            heard_at = time.monotonic()
+            # What is there, at once: to wait until so many have come would be to wait at the end of every stretch.
+            for message in [first, *consumer.consume(5000, 0)]:
                 error, offset = message.error(), message.offset()
                 if error is not None:
                     if error.code() == KafkaError._PARTITION_EOF:

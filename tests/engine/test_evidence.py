@@ -244,3 +244,19 @@ def test_given_parts_of_other_apps_then_they_are_set_apart_and_not_asked_for(
     found = evidence.weigh(config(tmp_path), NEEDED, Findings(theirs))
     assert found == Findings((), (), theirs)
     assert brokers.asked == []
+
+
+def test_given_many_hanging_parts_then_what_is_decided_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evidence, "WINDOW", 2)
+    brokers = Brokers(monkeypatch, {SOURCE: 5})
+    brokers.add(ELSEWHERE, *[caused(3, "another")] * 30, caused(41))
+    offsets = brokers.add(OFFSETS, group_offset(49), hangs=True)
+    marks = brokers.add(MARKS, caused(48), hangs=True)
+    out = brokers.add(OUT, caused(45), hangs=True)
+    rows = brokers.add(ROWS, caused(48), hangs=True)
+    parts = [hangs(MARKS, marks), hangs(ROWS, rows), hangs(OFFSETS, offsets), hangs(OUT, out)]
+    assert verdicts(tmp_path, *parts) == ["commit"] * 4
+    read = [(low, high) for place, low, high in brokers.reads if place == ELSEWHERE]
+    assert read == [(29, 31)]
