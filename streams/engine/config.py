@@ -122,6 +122,15 @@ class EngineConfig:
         """Return the settings of every client."""
         return {"bootstrap.servers": self.bootstrap, **self.client}
 
+    def asking(self) -> ClientSettings:
+        """Return the settings of a client that asks partition leaders.
+
+        It is to look again who they are: to an admin client that knows an older leader epoch, ListOffsets fails with
+        FENCED_LEADER_EPOCH until its metadata are due, five minutes by default (librdkafka issue 4620; seen here
+        after every time a broker was frozen or killed).
+        """
+        return {"topic.metadata.refresh.interval.ms": 2_000, **self.common()}
+
     def source_consumer(self) -> ClientSettings:
         """Return the settings of the group's consumer.
 

@@ -45,7 +45,7 @@ class Logs:
 
     def __init__(self, config: EngineConfig) -> None:
         self._config = config
-        self._admin = AdminClient(dict(config.common()), logger=log)
+        self._admin = AdminClient(dict(config.asking()), logger=log)
 
     def describe(self, topics: Iterable[str]) -> dict[str, TopicFacts]:
         """Return the facts of existing topics; those that do not exist are left out."""
