@@ -18,7 +18,7 @@ from projections.offsets import Position
 from schemas.topics import Topic
 from streams.runtime.clock import Clock
 from streams.runtime.errors import ConfigurationError, Unavailable
-from streams.runtime.kafka import as_kafka_prints
+from streams.runtime.kafka import ASKING, as_kafka_prints
 from streams.runtime.settings import KafkaSettings
 
 TIMEOUT_S = 5.0
@@ -40,7 +40,7 @@ class LogGuard:
     """Compares one topic with what a projection knows of it. Raises Unavailable when no broker can tell."""
 
     def __init__(self, kafka: KafkaSettings, topic: Topic, projection: str, clock: Clock) -> None:
-        self._admin = AdminClient(kafka.client(), logger=logging.getLogger("librdkafka.log_guard"))
+        self._admin = AdminClient({**kafka.client(), **ASKING}, logger=logging.getLogger("librdkafka.log_guard"))
         self._topic = topic
         self._projection = projection
         self._clock = clock

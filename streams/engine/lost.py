@@ -96,9 +96,7 @@ def ended(record: Message) -> Ended | None:
     headers = headers_of(record)
     mark = SourceMark.decode(value)
     parts = Parts.from_headers(headers)
-    return Ended(
-        source, mark.offset, mark.changelogs, offset_of(record), record.timestamp()[1], tuple(headers), parts
-    )
+    return Ended(source, mark.offset, mark.changelogs, offset_of(record), record.timestamp()[1], tuple(headers), parts)
 
 
 def proven(aborted: Sequence[Message], offsets: Mapping[str, int | None]) -> Ended | None:

@@ -22,6 +22,7 @@ from schemas.topics import IDENTITY_USERS
 from streams.runtime import logs
 from streams.runtime.circuit import Circuit
 from streams.runtime.clock import Clock, SystemClock
+from streams.runtime.kafka import ASKING
 from streams.runtime.publisher import BrokerAway
 from streams.runtime.quiet import quieted
 
@@ -98,7 +99,7 @@ class KafkaIdentities:
         consumer = Consumer(self._config, logger=quieted("librdkafka.identities"))
         consumer.assign([TopicPartition(IDENTITY_USERS.name, p, OFFSET_BEGINNING) for p in self._read_to])
         self._consumer = consumer
-        self._admin = AdminClient(self._client, logger=quieted("librdkafka.identities"))
+        self._admin = AdminClient({**self._client, **ASKING}, logger=quieted("librdkafka.identities"))
         self._thread = threading.Thread(
             target=self._read, args=(consumer, asyncio.get_running_loop()), name="identities", daemon=True
         )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (
@@ -49,6 +49,11 @@ _DENIED = frozenset(
     }
 )
 
+# Of a client that asks partition leaders: it is to look again who they are. To an admin client that knows an older
+# leader epoch ListOffsets fails with FENCED_LEADER_EPOCH until its metadata are due, five minutes by default
+# (librdkafka issue 4620; seen here after every time a broker was frozen or killed).
+ASKING: Final[Mapping[str, Any]] = {"topic.metadata.refresh.interval.ms": 2_000}
+
 T = TypeVar("T")
 
 
@@ -80,7 +85,7 @@ Change = Created | Altered
 
 def admin_client(kafka: KafkaSettings) -> AdminClient:
     """An administrative client; connects in the background. Its log goes to the logger ``librdkafka``."""
-    return AdminClient(kafka.client(), logger=logging.getLogger("librdkafka"))
+    return AdminClient({**kafka.client(), **ASKING}, logger=logging.getLogger("librdkafka"))
 
 
 def wait_for_broker(kafka: KafkaSettings, *, timeout_s: float = 30.0) -> str:

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 
 from schemas.topics import Topic
 from streams.runtime.errors import PlayheadError, Unavailable
-from streams.runtime.kafka import as_kafka_prints
+from streams.runtime.kafka import ASKING, as_kafka_prints
 from streams.runtime.settings import KafkaSettings
 
 TIMEOUT_S: Final = 5.0
@@ -63,7 +63,7 @@ class Tail:
             "reconnect.backoff.max.ms": 1_000,
         }
         self._consumer: Consumer | None = None
-        self._admin = AdminClient(kafka.client(), logger=logging.getLogger("librdkafka.tail"))
+        self._admin = AdminClient({**kafka.client(), **ASKING}, logger=logging.getLogger("librdkafka.tail"))
         self._next: dict[int, int] = {}
 
     @property

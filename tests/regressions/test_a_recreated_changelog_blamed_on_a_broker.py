@@ -24,5 +24,5 @@ def test_given_a_recreated_changelog_without_marks_then_the_refusal_names_its_ta
     lab.tables.append(TableSpec.of(topic_prefix, "places"))
     process(lab)
     lab.create_again(lab.table.changelog, {"cleanup.policy": "compact"})
-    with lab.worker() as worker, pytest.raises(Refused, match="table 'rows'.*its changelog was recreated"):
+    with lab.worker() as worker, pytest.raises(Refused, match=r"table 'rows'.*its changelog was recreated"):
         worker.restore({PARTITION: BEFORE})
