@@ -19,13 +19,13 @@ from streams.runtime import logs
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers, level, before = root.handlers[:], root.level, structlog.get_config()
     stream = io.StringIO()
     logs.configure("tester", stream=stream)
     yield stream
     root.handlers[:] = handlers
     root.setLevel(level)
-    structlog.reset_defaults()
+    structlog.configure(**before)
 
 
 def lines(stream: io.StringIO) -> list[dict[str, Any]]:
@@ -105,7 +105,7 @@ def test_an_escaped_text_is_printable_on_one_line(text: str) -> None:
 
 def test_a_quick_line_is_the_same_line_escaped_and_correlated() -> None:
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers, level, before = root.handlers[:], root.level, structlog.get_config()
     stream = io.StringIO()
     try:
         logs.configure("test", stream=stream)
@@ -126,4 +126,4 @@ def test_a_quick_line_is_the_same_line_escaped_and_correlated() -> None:
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)
-        structlog.reset_defaults()
+        structlog.configure(**before)

@@ -63,13 +63,13 @@ def call(made: FastAPI, method: str, path: str, **options: Any) -> httpx.Respons
 def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     """What a configured process writes to its log."""
     root, level = logging.getLogger(), logging.getLogger().level
-    handlers = root.handlers[:]
+    handlers, before = root.handlers[:], structlog.get_config()
     stream = io.StringIO()
     logs.configure("test", level="DEBUG", stream=stream)
     yield stream
     root.handlers[:] = handlers
     root.setLevel(level)
-    structlog.reset_defaults()
+    structlog.configure(**before)
 
 
 @pytest.mark.parametrize(

@@ -34,13 +34,13 @@ HEADERS: tuple[dict[str, str], ...] = (
 @pytest.fixture
 def log() -> Iterator[io.StringIO]:
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers, level, before = root.handlers[:], root.level, structlog.get_config()
     stream = io.StringIO()
     logs.configure("test", level="DEBUG", stream=stream)
     yield stream
     root.handlers[:] = handlers
     root.setLevel(level)
-    structlog.reset_defaults()
+    structlog.configure(**before)
 
 
 def world_with_canaries() -> World:
