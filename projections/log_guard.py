@@ -6,19 +6,18 @@ id *after* a batch was fetched cannot have given us records of another one.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
+from confluent_kafka.admin import OffsetSpec, TopicDescription
 
 from projections.offsets import Position
 from schemas.topics import Topic
 from streams.runtime.clock import Clock
 from streams.runtime.errors import ConfigurationError, Unavailable
-from streams.runtime.kafka import ASKING, as_kafka_prints
+from streams.runtime.kafka import admin_client, as_kafka_prints
 from streams.runtime.settings import KafkaSettings
 
 TIMEOUT_S = 5.0
@@ -40,7 +39,7 @@ class LogGuard:
     """Compares one topic with what a projection knows of it. Raises Unavailable when no broker can tell."""
 
     def __init__(self, kafka: KafkaSettings, topic: Topic, projection: str, clock: Clock) -> None:
-        self._admin = AdminClient({**kafka.client(), **ASKING}, logger=logging.getLogger("librdkafka.log_guard"))
+        self._admin = admin_client(kafka, "librdkafka.log_guard")
         self._topic = topic
         self._projection = projection
         self._clock = clock

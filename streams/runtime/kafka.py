@@ -83,9 +83,9 @@ class Altered:
 Change = Created | Altered
 
 
-def admin_client(kafka: KafkaSettings) -> AdminClient:
-    """An administrative client; connects in the background. Its log goes to the logger ``librdkafka``."""
-    return AdminClient({**kafka.client(), **ASKING}, logger=logging.getLogger("librdkafka"))
+def admin_client(kafka: KafkaSettings, log: str = "librdkafka") -> AdminClient:
+    """An administrative client; connects in the background. ``log``: the logger its log goes to."""
+    return AdminClient({**kafka.client(), **ASKING}, logger=logging.getLogger(log))
 
 
 def wait_for_broker(kafka: KafkaSettings, *, timeout_s: float = 30.0) -> str:

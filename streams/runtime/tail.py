@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
+from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
 
 from schemas.topics import Topic
 from streams.runtime.errors import PlayheadError, Unavailable
-from streams.runtime.kafka import ASKING, as_kafka_prints
+from streams.runtime.kafka import admin_client, as_kafka_prints
 from streams.runtime.settings import KafkaSettings
 
 TIMEOUT_S: Final = 5.0
@@ -63,7 +63,7 @@ class Tail:
             "reconnect.backoff.max.ms": 1_000,
         }
         self._consumer: Consumer | None = None
-        self._admin = AdminClient({**kafka.client(), **ASKING}, logger=logging.getLogger("librdkafka.tail"))
+        self._admin = admin_client(kafka, "librdkafka.tail")
         self._next: dict[int, int] = {}
 
     @property
