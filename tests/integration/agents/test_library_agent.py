@@ -27,6 +27,7 @@ from schemas.topics import DEAD_LETTERS, LIBRARY_CHANGED, LIBRARY_COMMANDS, LIBR
 from streams.agents.app import create_changelogs
 from streams.agents.library import AGENT
 from streams.domain.identity import media_id
+from streams.domain.library.limits import ROWS_READ_MAX
 from streams.local import Stack
 from streams.runtime.kafka import apply_topics, topic_id
 from streams.runtime.outlet import Outlet
@@ -37,8 +38,8 @@ from tests.integration.projections.world import environment_of, eventually, read
 
 pytestmark = [pytest.mark.services, pytest.mark.faults, pytest.mark.long]
 
-FILES = 2_600
-"""The end of their scan is more than one record's work."""
+FILES = 2 * ROWS_READ_MAX + 600
+"""The end of their scan is three records' work."""
 BATCH = 400
 SERVER = "server"
 SILENT_S = 6.0
