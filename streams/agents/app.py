@@ -15,6 +15,7 @@ from streams.engine import App, EngineConfig, changelog_topics, ensure_changelog
 from streams.runtime.clock import SystemClock
 from streams.runtime.contract import Contract
 from streams.runtime.errors import ConfigurationError, Permanent
+from streams.runtime.publisher import BATCH_BYTES_MAX
 from streams.runtime.settings import Settings
 
 THROUGH_FLOOD = 1_000_000
@@ -82,6 +83,7 @@ def config(settings: Settings, agent: Agent, worker: str = "setup", contract: Co
         group=agent.name,
         state_dir=state_dir(settings, agent, worker),
         max_batch=agent.batch_records_max(settings),
+        batch_bytes=BATCH_BYTES_MAX,
         session_timeout=settings.playback.session_timeout_s,
         permanent_errors=(Permanent,),
         client=client,

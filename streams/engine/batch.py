@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 from types import TracebackType
 from typing import Protocol
 
@@ -241,11 +242,14 @@ class Batch:
             yield topic, value, key, partition, None, None, 0, [*headers, position] if headers else [position]
 
     def overlay(self, table: TableSpec) -> Overlay:
-        """Return the view of ``table``; the first call of a batch fetches the rows of all its records."""
+        """Return the view of ``table`` in this batch."""
         overlay = self.overlays.get(table.name)
         if overlay is None:
             overlay = self.overlays[table.name] = Overlay(
-                self._rows.table(table.prefix), table.changelog, _keys(self.records, table.prefetch), self._journal
+                self._rows.table(table.prefix),
+                table.changelog,
+                partial(_keys, self.records, table.prefetch or Message.key),
+                self._journal,
             )
         return overlay
 
@@ -266,11 +270,10 @@ class Batch:
         self.send(letter.topic, letter.value, letter.key, letter.partition, letter.headers)
 
 
-def _keys(records: Sequence[Message], prefetch: Prefetch | None) -> Iterator[bytes]:
-    for record in records:
-        key = prefetch(record) if prefetch is not None else record.key()
-        if key is not None:
-            yield key
+def _keys(records: Sequence[Message], prefetch: Prefetch) -> set[bytes]:
+    keys = set(map(prefetch, records))
+    keys.discard(None)
+    return keys  # type: ignore[return-value]
 
 
 def _offset(record: Message) -> int:

@@ -30,10 +30,6 @@ PROTECTED = frozenset(
     }
 )
 
-#: Below the smallest max.message.bytes anybody sets on a topic of records this small; a larger record still
-#: travels, in a batch of its own.
-BATCH_BYTES_MAX = 128 * 1024
-
 ClientSettings = dict[str, str | int | float | bool]
 
 
@@ -57,6 +53,10 @@ class EngineConfig:
     flush_interval: float = 15.0
     """How long committed rows may be in memory only. What a crash loses of them is replayed from the changelog, at
     twice the speed at which it was written; whoever else is given the partition has to replay all of it anyway."""
+    batch_bytes: int = 1_000_000
+    """Most bytes of records sent to a partition as one; a larger record travels alone. What is written to has to allow
+    it (``max.message.bytes``, by default 1,048,588). Small ones are dear: librdkafka turns in circles as long as
+    something is left to be sent and it waits for an answer."""
     linger: float = 0.0
     """Wait so long for more records before a batch smaller than ``max_batch``: less CPU, more latency."""
     poll_wait: float = 0.5
@@ -110,6 +110,8 @@ class EngineConfig:
             raise Refused(f"client settings {sorted(taken)} are the engine's own")
         if self.max_batch < 1 or self.max_buffered < self.max_batch or self.max_attempts < 1:
             raise Refused("max_attempts and max_batch must be positive, max_buffered at least max_batch")
+        if self.batch_bytes < 1:
+            raise Refused("batch_bytes must be positive")
         if self.hanging_timeout <= self.transaction_timeout:
             raise Refused(
                 "hanging_timeout must exceed transaction_timeout: an open transaction of a "
@@ -190,6 +192,6 @@ class EngineConfig:
             # counts as a duplicate.
             "max.in.flight.requests.per.connection": 1,
             # A topic's max.message.bytes holds for a whole batch of records.
-            "batch.size": BATCH_BYTES_MAX,
+            "batch.size": self.batch_bytes,
         }
         return settings | self.common()

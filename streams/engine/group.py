@@ -74,8 +74,9 @@ class Group:
         """Compare what the app declares with what exists. Raises Refused with what to do."""
         self._logs = self._make_logs(self.config)
         self._facts = self._logs.describe(self.needed.all())
-        settings = self._logs.settings(name for name in self.needed.changelogs if name in self._facts)
-        self._partitions = check_topics(self.needed, self._facts, settings, self.config.state_max_age)
+        written = (*self.needed.changelogs, *self.needed.outputs)
+        settings = self._logs.settings(name for name in written if name in self._facts)
+        self._partitions = check_topics(self.needed, self._facts, settings, self.config)
 
     def watch(self, wait: Callable[[float], bool]) -> None:
         """Look at the topics now and then; ``wait`` takes seconds and says whether it is over.

@@ -6,10 +6,15 @@ overlay when the transaction is rolled back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from .changelog import RESERVED
 from .rows import MISSING, Maybe, TableRows, Value
+
+#: So many rows of a batch that are not in memory are read one by one; with the next, all that the batch will need.
+#: Looking for all of them is worth it where many are missing, which is when a worker begins.
+ONE_BY_ONE: Final = 16
 
 #: What undoes one write: whose writes, the key, and what was written before.
 Undo = tuple[dict[bytes, Value], bytes, Maybe]
@@ -18,10 +23,12 @@ Undo = tuple[dict[bytes, Value], bytes, Maybe]
 class Overlay:
     """``writes`` holds the last value per key, ``None`` for a deletion, in order of first write."""
 
-    __slots__ = ("_journal", "_prefetch", "_rows", "changelog", "prefix", "writes")
+    __slots__ = ("_absent", "_journal", "_prefetch", "_rows", "changelog", "prefix", "writes")
 
-    def __init__(self, rows: TableRows, changelog: str, prefetch: Iterable[bytes], journal: list[Undo]) -> None:
-        """The first row that is not in memory brings those of all keys in ``prefetch``.
+    def __init__(
+        self, rows: TableRows, changelog: str, prefetch: Callable[[], Iterable[bytes]], journal: list[Undo]
+    ) -> None:
+        """``prefetch``: the keys that will be asked for. It is called once, see ONE_BY_ONE.
 
         Every write leaves its undo in ``journal``, whose owner clears it. An undo refers to the writes and not to
         the overlay: a circle would keep the batch and its records until the next collection of garbage.
@@ -31,11 +38,22 @@ class Overlay:
         self.changelog = changelog
         self.writes: dict[bytes, Value] = {}
         self._journal = journal
-        self._prefetch = iter(prefetch)
+        self._prefetch = prefetch
+        self._absent = 0
 
     def get(self, key: bytes) -> Value:
         value: Maybe = self.writes.get(key, MISSING)
-        return self._rows.get(key, self._prefetch) if value is MISSING else value
+        if value is MISSING:
+            value = self._rows.remembered(key)
+            if value is MISSING:
+                return self._fetched(key)
+        return value
+
+    def _fetched(self, key: bytes) -> Value:
+        self._absent += 1
+        if self._absent == ONE_BY_ONE + 1:
+            self._rows.load(self._prefetch())
+        return self._rows.get(key)
 
     def set(self, key: bytes, value: Value) -> None:
         """Write a row, or delete it with ``None``. Raises TypeError or ValueError on a bad row."""

@@ -60,33 +60,34 @@ class TableRows:
         self._sampled = 1
         self._sampled_bytes = 0
 
-    def get(self, key: bytes, others: Iterable[bytes] = ()) -> Value:
-        """Return a row. When the disk must be asked for it, it is asked for ``others`` as well."""
+    def remembered(self, key: bytes) -> Maybe:
+        """Return a row if it is in memory."""
         value: Maybe = self._dirty.get(key, MISSING)
+        return self._young.get(key, MISSING) if value is MISSING else value
+
+    def get(self, key: bytes) -> Value:
+        """Return a row, from the disk when it is not in memory."""
+        value = self.remembered(key)
         if value is MISSING:
-            value = self._young.get(key, MISSING)
-        if value is MISSING:
-            self.load((key, *others))
+            self.load((key,))
             return self._young[key]
         return value
 
     def load(self, keys: Iterable[bytes]) -> None:
         """Bring rows into memory, with one read of the disk for all that are not there."""
-        dirty, young, old = self._dirty, self._young, self._old
-        absent: list[bytes] = []
-        for key in dict.fromkeys(keys):
-            if key in dirty or key in young:
-                continue
-            value: Maybe = old.get(key, MISSING)
-            if value is MISSING:
-                absent.append(key)
-            else:
-                young[key] = value
+        # Rows lie far apart in memory: between two looks at them there should be no step of an interpreter.
+        absent = set(keys).difference(self._dirty).difference(self._young)
+        if not absent:
+            return
+        old, young = self._old, self._young
+        kept = [key for key in absent if key in old]
+        young.update(zip(kept, map(old.__getitem__, kept), strict=True))
+        absent.difference_update(kept)
         if absent:
-            prefix = self.prefix
-            found = self._disk.get_many([prefix + key for key in absent])
-            young.update(zip(absent, found, strict=True))
-            self._sample(absent, found)
+            wanted = [*absent]
+            found = self._disk.get_many([self.prefix + key for key in wanted])
+            young.update(zip(wanted, found, strict=True))
+            self._sample(wanted, found)
 
     def put(self, writes: Mapping[bytes, Value]) -> None:
         """Take committed changes; ``None`` deletes."""

@@ -44,9 +44,12 @@ def check_topics(
     needed: Needed,
     facts: Mapping[str, TopicFacts],
     settings: Mapping[str, Mapping[str, str]],
-    state_max_age: float,
+    config: EngineConfig,
 ) -> int:
-    """Return the common partition count. Raises Refused, naming every problem and what to do."""
+    """Return the common partition count. Raises Refused, naming every problem and what to do.
+
+    ``settings``: those of what is written to, as far as they are known.
+    """
     if missing := sorted(set(needed.all()) - facts.keys()):
         raise Refused(
             f"missing topics: {', '.join(missing)}. The engine creates none: create them "
@@ -69,10 +72,17 @@ def check_topics(
                 "Set it to compact."
             )
         kept = settings.get(name, {}).get("delete.retention.ms")
-        if kept is not None and float(kept) / 1000 < state_max_age:
+        if kept is not None and float(kept) / 1000 < config.state_max_age:
             raise Refused(
                 f"{name} keeps tombstones for {float(kept) / 3_600_000:.1f} h, less than state_max_age: an "
                 "old local copy would miss deletions. Raise delete.retention.ms or lower state_max_age."
+            )
+    for name in (*needed.changelogs, *needed.outputs):
+        allowed = settings.get(name, {}).get("max.message.bytes")
+        if allowed is not None and int(allowed) < config.batch_bytes:
+            raise Refused(
+                f"{name} has max.message.bytes={allowed}, less than EngineConfig.batch_bytes ({config.batch_bytes}): "
+                "full batches of records would be refused. Raise it or lower batch_bytes."
             )
     return partitions
 

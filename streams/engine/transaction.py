@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice, repeat
 from typing import Any, Protocol, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -26,7 +27,8 @@ T = TypeVar("T")
 #: One attempt of a call into librdkafka, in seconds; the budget bounds them all.
 ATTEMPT = 10.0
 
-Change = tuple[bytes, bytes | None]
+#: Rows of one changelog, in the order in which they are written.
+Changes = Mapping[bytes, bytes | None]
 Header = tuple[str, bytes]
 #: confluent_kafka's ConsumerGroupMetadata: opaque, proves the generation to the broker.
 GroupMetadata = Any
@@ -94,16 +96,16 @@ class Transactions:
     def commit(
         self,
         outputs: Iterable[RawOutput],
-        changes: Mapping[str, Sequence[Change]],
+        changes: Mapping[str, Changes],
         source: TopicPartition,
         group: GroupMetadata,
         headers: Sequence[Header] = (),
     ) -> dict[str, int]:
         """Produce and commit everything in one transaction.
 
-        ``changes`` are the changelog records per changelog topic, ``source`` holds the next offset. ``headers`` go
-        with the last record of each changelog, so that any part of a transaction that hangs, or is lost, says itself
-        which one it is of.
+        ``changes`` are the changelog records per changelog topic, at least one each, ``source`` holds the next offset.
+        ``headers`` go with the last record of each changelog, so that any part of a transaction that hangs, or is
+        lost, says itself which one it is of.
         Returns per changelog the offset after its last record. Raises Aborted when nothing of it
         happened and it may be tried again, Crash when the worker must end.
         """
@@ -112,14 +114,14 @@ class Transactions:
         errors: list[KafkaError] = []
         with self._transaction():
             self._produce_all(outputs)
-            for topic, records in changes.items():
-                self._produce_changes(topic, records, headers, ends, errors)
+            for topic, rows in changes.items():
+                self._produce_changes(topic, rows, headers, ends, errors)
             failpoint("produced")
             self._send_offsets([source], group)
             self._flush()
             failpoint("flushed")
             failpoint("before_commit")
-        if errors or ends.keys() != {topic for topic, records in changes.items() if records}:
+        if errors or ends.keys() != changes.keys():
             raise Crash(f"unit {self._partition}: committed, but changelog records failed: {errors}")
         return ends
 
@@ -181,7 +183,7 @@ class Transactions:
     def _produce_changes(
         self,
         topic: str,
-        records: Sequence[Change],
+        rows: Changes,
         headers: Sequence[Header],
         ends: dict[str, int],
         errors: list[KafkaError],
@@ -193,10 +195,10 @@ class Transactions:
             elif offset is not None:
                 ends[topic] = offset + 1
 
-        partition = self._partition
-        self._produce_all((topic, value, key, partition) for key, value in records[:-1])
+        calls = zip(repeat(topic), rows.values(), rows, repeat(self._partition))
+        self._produce_all(islice(calls, len(rows) - 1))
         said = list(headers)
-        self._produce_all((topic, value, key, partition, delivered, None, 0, said) for key, value in records[-1:])
+        self._produce_all((*call, delivered, None, 0, said) for call in calls)
 
     def _flush(self) -> None:
         deadline = time.monotonic() + self._config.operation_timeout

@@ -23,8 +23,9 @@ from .changelog import SourceMark, source_key
 from .config import EngineConfig
 from .errors import Aborted, Closed, Crash
 from .parts import Parts
+from .rows import Value
 from .store import Position, Store, StoreState
-from .transaction import Change, GroupMetadata, ProducerFactory, Transactions, kafka_producer
+from .transaction import Changes, GroupMetadata, ProducerFactory, Transactions, kafka_producer
 
 log = logging.getLogger(__name__)
 
@@ -261,16 +262,14 @@ class Unit:
             if not self.dead and self._store is not None:
                 self._store.flush()
 
-    def _changes(self, batch: Batch, mark: SourceMark) -> dict[str, list[Change]]:
-        changes: dict[str, list[Change]] = {
-            overlay.changelog: list(overlay.writes.items()) for overlay in batch.overlays.values() if overlay.writes
-        }
-        changes.setdefault(self.marks_topic, []).append((source_key(batch.topic), mark.encode()))
+    def _changes(self, batch: Batch, mark: SourceMark) -> dict[str, dict[bytes, Value]]:
+        changes = {overlay.changelog: dict(overlay.writes) for overlay in batch.overlays.values() if overlay.writes}
+        changes.setdefault(self.marks_topic, {})[source_key(batch.topic)] = mark.encode()
         return changes
 
-    def _parts(self, batch: Batch, changes: Mapping[str, Sequence[Change]], mark: SourceMark | None) -> Parts:
+    def _parts(self, batch: Batch, changes: Mapping[str, Changes], mark: SourceMark | None) -> Parts:
         counts: dict[tuple[str, int], int] = dict(Counter(map(_PLACE, batch.outputs)))
-        counts |= {(topic, self.partition): len(records) for topic, records in changes.items()}
+        counts |= {(topic, self.partition): len(rows) for topic, rows in changes.items()}
         first = batch.records[0].offset()
         assert first is not None
         return Parts(None if mark is None else mark.offset, first, counts)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streams.engine import App, Crash, Hung, Refused, changelog_topics
+from streams.engine import App, Crash, EngineConfig, Hung, Refused, changelog_topics
 from streams.engine.batch import TableSpec
 from streams.engine.errors import FloodError, exit_code
 from streams.engine.group import Group
@@ -94,6 +94,7 @@ def test_given_what_ended_the_worker_then_the_exit_code_follows_its_type() -> No
 
 
 NEEDED = Needed(("a", "b"), ("log",), ("out",))
+SETTINGS = EngineConfig(bootstrap="none:1", group="g", state_dir=Path("state"), batch_bytes=100_000)
 
 
 def facts(**counts: int) -> dict[str, Any]:
@@ -103,7 +104,7 @@ def facts(**counts: int) -> dict[str, Any]:
 
 
 def test_given_fitting_topics_then_their_partition_count() -> None:
-    assert check_topics(NEEDED, facts(a=4, b=4, log=4, out=4), {}, 3600) == 4
+    assert check_topics(NEEDED, facts(a=4, b=4, log=4, out=4), {}, SETTINGS) == 4
 
 
 @pytest.mark.parametrize(
@@ -114,10 +115,11 @@ def test_given_fitting_topics_then_their_partition_count() -> None:
         (facts(a=8, b=8, log=4, out=8), {}, "log has 4"),
         (facts(a=4, b=4, log=4, out=4), {"log": {"cleanup.policy": "compact,delete"}}, "cleanup.policy=compact,delete"),
         (facts(a=4, b=4, log=4, out=4), {"log": {"delete.retention.ms": "1000"}}, "keeps tombstones"),
+        (facts(a=4, b=4, log=4, out=4), {"out": {"max.message.bytes": "99999"}}, "out has max.message.bytes=99999"),
     ],
 )
 def test_invariant_09_and_pitfall_11_given_topics_that_do_not_fit_then_refused_with_the_reason(
     found: dict[str, Any], settings: dict[str, dict[str, str]], says: str
 ) -> None:
     with pytest.raises(Refused, match=says):
-        check_topics(NEEDED, found, settings, 3600)
+        check_topics(NEEDED, found, settings, SETTINGS)

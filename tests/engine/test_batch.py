@@ -4,9 +4,11 @@ import time
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Message
 
 from streams.engine import PermanentError, Refused, SourcePosition
-from streams.engine.batch import ANY_PARTITION, TableSpec
+from streams.engine.batch import ANY_PARTITION, Prefetch, TableSpec
+from streams.engine.overlay import ONE_BY_ONE
 
 from .fakes import GROUP, TABLE, TOPIC_ID, Letters, Rows, config, make_batch, record
 
@@ -109,13 +111,18 @@ def test_given_nested_guards_then_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_given_records_then_their_rows_are_read_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("prefetch", "field"), [(None, "key"), (Message.value, "value")])
+def test_given_many_records_then_the_rows_they_need_are_read_at_once(
+    tmp_path: Path, prefetch: Prefetch | None, field: str
+) -> None:
     rows = Rows()
-    batch = make_batch(config(tmp_path), [record(0, b"a"), record(1, None), record(2, b"b")], rows)
-    assert batch.overlay(TABLE).get(b"a") is None
-    assert batch.overlay(TABLE).get(b"b") is None
-    assert batch.overlay(TableSpec.of(GROUP, "by-value", lambda message: message.value())).get(b"v") is None
-    assert rows.many == [[b"table\0a", b"table\0b"], [b"by-value\0v"]]
+    records = [record(at, b"k%02d" % at if at else None, b"v%02d" % at) for at in range(3 * ONE_BY_ONE)]
+    batch = make_batch(config(tmp_path), records, rows)
+    table = TableSpec.of(GROUP, "rows", prefetch)
+    needed = [found for found in (getattr(one, field)() for one in records) if found is not None]
+    assert [batch.overlay(table).get(key) for key in needed] == [None] * len(needed)
+    assert sorted(rows.many[-1]) == [b"rows\0" + key for key in needed[ONE_BY_ONE:]]
+    assert len(rows.many) == ONE_BY_ONE + 1
 
 
 def test_given_an_agent_that_waits_then_keep_alive_starts_the_batch_timeout_anew(tmp_path: Path) -> None:

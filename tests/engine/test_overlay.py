@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.engine.changelog import RESERVED
-from streams.engine.overlay import Overlay, Undo, undo
+from streams.engine.overlay import ONE_BY_ONE, Overlay, Undo, undo
 from streams.engine.rows import TableRows
 from streams.engine.store import Store, StoreState
 
@@ -23,7 +23,7 @@ def table(rows: dict[bytes, bytes]) -> TableRows:
 
 def overlay(rows: dict[bytes, bytes], prefetch: list[bytes] | None = None) -> Overlay:
     journal: list[Undo] = []
-    return Overlay(table(rows), "changelog", prefetch or [], journal)
+    return Overlay(table(rows), "changelog", lambda: prefetch or [], journal)
 
 
 @settings(deadline=None)
@@ -68,7 +68,7 @@ def test_given_a_journal_then_undoing_it_restores_everything(
     committed: dict[bytes, bytes],
 ) -> None:
     journal: list[Undo] = []
-    view = Overlay(table(committed), "changelog", [], journal)
+    view = Overlay(table(committed), "changelog", list, journal)
     for key, value in before:
         view.set(key, value)
     rows, writes = list(view.scan(b"")), dict(view.writes)
@@ -81,11 +81,25 @@ def test_given_a_journal_then_undoing_it_restores_everything(
     assert [view.get(key) for key, _ in guarded] == [dict(rows).get(key) for key, _ in guarded]
 
 
-def test_given_prefetch_then_one_read_for_all_keys() -> None:
-    rows = Rows({b"t\0a": b"1"})
-    view = Overlay(rows.table(b"t\0"), "changelog", [b"a", b"b", b"a"], [])
-    assert (view.get(b"a"), view.get(b"b")) == (b"1", None)
-    assert rows.many == [[b"t\0a", b"t\0b"]]
+def test_given_many_absent_rows_then_the_first_are_read_one_by_one_and_the_rest_at_once() -> None:
+    keys = [b"%02d" % number for number in range(3 * ONE_BY_ONE)]
+    disk = Rows({b"t\0" + key: b"v" + key for key in keys[::2]})
+    view = Overlay(disk.table(b"t\0"), "changelog", lambda: [*keys, *keys], [])
+    assert [view.get(key) for key in keys] == [b"v" + key if not at % 2 else None for at, key in enumerate(keys)]
+    assert disk.many[:-1] == [[b"t\0" + key] for key in keys[:ONE_BY_ONE]]
+    assert sorted(disk.many[-1]) == [b"t\0" + key for key in keys[ONE_BY_ONE:]]
+
+
+def test_given_few_absent_rows_then_the_keys_of_the_batch_are_not_asked_for() -> None:
+    rows = table({b"t\0known": b"1"})
+
+    def prefetch() -> list[bytes]:
+        raise AssertionError("asked")
+
+    view = Overlay(rows, "changelog", prefetch, [])
+    for number in range(ONE_BY_ONE - 1):
+        view.get(b"%d" % number)
+        view.get(b"known")
 
 
 def test_given_a_reserved_key_or_wrong_types_then_refused() -> None:
@@ -104,7 +118,7 @@ def test_given_a_real_store_then_scan_stays_inside_its_table(tmp_path: Path) -> 
         (b"a\0x", b"other"), (b"t\0k1", b"1"), (b"t\0k2", b"2"), (b"t\0m", b"3"), (b"u\0k", b"other"),
     ]  # fmt: skip
     store.load(rows, StoreState(0.0))
-    view = Overlay(store.table(b"t\0"), "changelog", [], [])
+    view = Overlay(store.table(b"t\0"), "changelog", list, [])
     view.set(b"k15", b"new")
     view.set(b"k2", None)
     assert list(view.scan(b"k")) == [(b"k1", b"1"), (b"k15", b"new")]
