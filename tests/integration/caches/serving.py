@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import queue
+import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,6 +50,7 @@ class Ear:
         self.last_id = last_id
         self.status: int | None = None
         self._events: queue.Queue[Event | None] = queue.Queue()
+        self._socket: socket.socket | None = None
         self._connected = threading.Event()
         headers = {"Authorization": f"Bearer {token(LETTER[who])}"}
         self._client = httpx.Client(timeout=httpx.Timeout(90))
@@ -62,6 +64,7 @@ class Ear:
     def _listen(self) -> None:
         try:
             answer = self._client.send(self._request, stream=True)
+            self._socket = answer.extensions["network_stream"].get_extra_info("socket")
             self.status = answer.status_code
             if answer.status_code != 200:
                 answer.read()
@@ -101,6 +104,10 @@ class Ear:
         return found
 
     def leave(self) -> None:
+        """Closing alone says nothing to the server as long as the thread waits for what comes on the socket."""
+        if self._socket is not None:
+            with suppress(OSError):  # the server may have ended it
+                self._socket.shutdown(socket.SHUT_RDWR)
         self._client.close()
 
 
