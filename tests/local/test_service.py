@@ -22,6 +22,7 @@ from streams.local.errors import (
     PortTakenError,
     StartCancelledError,
 )
+from streams.local.guard import Guard
 from streams.local.processes import ProcessMark, wait_until
 from tests.local.fake_service import FakeService, lives
 
@@ -211,10 +212,13 @@ def guard_of_services() -> psutil.Process:
     return psutil.Process(process.pid)
 
 
-def test_given_a_killed_guard_then_the_next_start_brings_one_that_knows_all(tmp_path: Path) -> None:
+def test_given_a_killed_guard_then_the_next_start_brings_one_that_knows_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One of its own: the process's watches what other tests still need, and takes it along.
+    monkeypatch.setattr(service_module, "_guard", Guard())
     first, second = FakeService(tmp_path / "first"), FakeService(tmp_path / "second")
     first.start()
-    # Others of this process may have guards of their own.
     killed = guard_of_services()
     killed.kill()
     second.start()

@@ -9,7 +9,7 @@ from tests.integration.caches.kitchen import Kitchen
 from tests.integration.caches.serving import ANA, BO, CYD, Ear, serving
 from tests.integration.projections.world import eventually
 
-pytestmark = [pytest.mark.services, pytest.mark.long]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("caches"), pytest.mark.long]
 FILM, SONG = "f" * 32, "5" * 32
 
 

@@ -28,7 +28,7 @@ from tests.integration.caches.kitchen import Kitchen
 from tests.integration.projections.world import eventually
 from tests.projections.changes import aliased, item, placed, scan
 
-pytestmark = [pytest.mark.services, pytest.mark.long]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("caches"), pytest.mark.long]
 ITEMS = 230
 ALBUM = collection_id("home", "album", "organ")
 FOLDER = collection_id("home", "folder", "Bach")

@@ -12,7 +12,7 @@ import pytest
 from tests.integration.caches.kitchen import OPEN_MS, QUARANTINE_S, Kitchen
 from tests.integration.projections.world import environment_of, eventually
 
-pytestmark = [pytest.mark.services, pytest.mark.faults, pytest.mark.long]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("caches"), pytest.mark.faults, pytest.mark.long]
 ANA, FILM = "a" * 32, "f" * 32
 
 

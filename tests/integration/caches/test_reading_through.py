@@ -9,7 +9,7 @@ from schemas.placement import PARTITIONS, partition_of
 from tests.integration.caches.kitchen import Kitchen
 from tests.integration.projections.world import eventually
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("caches")]
 ANA, FILM = "a" * 32, "f" * 32
 
 

@@ -15,7 +15,7 @@ from streams.runtime import cache_scripts as scripts
 from streams.runtime.cache import Answer, Cache, Stamp
 from streams.runtime.clock import FakeClock
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("caches")]
 KEY, OTHER = "progress:ana:film", "item:film"
 LONG_MS = 600_000
 

@@ -118,5 +118,6 @@ def test_a_worker_frozen_past_its_lease_leaves_the_newest_there(
         deadline = time.monotonic() + 5
         while time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.05)
+        eventually(lambda: room.at == 900_000, "the harm is undone", 60)
     expire(household)
     check(room, 0, 900_000)

@@ -12,7 +12,7 @@ from tests.integration.library.house import House
 from tests.integration.library.library import Library
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def house() -> Iterator[House]:
     with houses.house() as made:
         yield made

@@ -15,7 +15,7 @@ from streams.cli.admin import door_connection
 from streams.runtime.tokens import create_source, create_token
 from tests.integration.library.house import House
 
-pytestmark = [pytest.mark.services, pytest.mark.long]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("library"), pytest.mark.long]
 
 COUNT = 600
 

@@ -12,7 +12,7 @@ from streams.upstream.files.walk import Tree
 from tests.effects.scan.desk import LONG_AGO_NS, make_old
 from tests.integration.library.library import Library
 
-pytestmark = [pytest.mark.services, pytest.mark.long]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("library"), pytest.mark.long]
 
 NFC, NFD = (unicodedata.normalize(form, "Café/Ærø.mp3") for form in ("NFC", "NFD"))
 LATIN = b"caf\xe9/\xc6r\xf8.mp3"

@@ -20,7 +20,7 @@ from tests.integration.library.house import House
 from tests.integration.library.library import Library
 from tests.integration.projections.world import environment_of
 
-pytestmark = [pytest.mark.services, pytest.mark.faults, pytest.mark.long]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("library"), pytest.mark.faults, pytest.mark.long]
 
 KILLS = int(os.environ.get("PLAYHEAD_SCANNER_KILLS", "3"))
 STEPS = 80

@@ -12,7 +12,7 @@ from streams.effects.observing import ObservedSink
 from streams.runtime.contract import Contract
 from tests.integration.library.library import Library
 
-pytestmark = [pytest.mark.services, pytest.mark.long]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("library"), pytest.mark.long]
 
 
 def full(library: Library) -> dict[bytes, str]:

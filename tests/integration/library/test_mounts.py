@@ -12,7 +12,7 @@ import pytest
 from streams.upstream.files.posix import Posix
 from tests.integration.library.library import Library
 
-pytestmark = [pytest.mark.services, pytest.mark.long]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("library"), pytest.mark.long]
 
 
 def shelf(library: Library, count: int = 20) -> dict[bytes, str]:

@@ -11,7 +11,7 @@ from streams.upstream.files.posix import Posix
 from tests.effects.scan.desk import make_old
 from tests.integration.library.library import Library
 
-pytestmark = [pytest.mark.services, pytest.mark.long]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("library"), pytest.mark.long]
 
 
 def test_scans_asked_for_at_once_are_one_scan_and_one_library(library: Library) -> None:

@@ -25,7 +25,7 @@ MAKERS: dict[str, Callable[[int], AnyShelf]] = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def house() -> Iterator[House]:
     with houses.house() as made:
         yield made

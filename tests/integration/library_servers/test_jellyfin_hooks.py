@@ -14,7 +14,7 @@ from tests.integration.library_servers.conftest import AnyShelf, Home
 from tests.integration.library_servers.served import Served, Web
 from tests.integration.library_servers.shelves import JellyfinShelf
 
-pytestmark = [pytest.mark.services, pytest.mark.long]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("library_servers"), pytest.mark.long]
 JELLYFIN = pytest.mark.parametrize("home", ["jellyfin"], indirect=True)
 
 

@@ -11,7 +11,7 @@ from tests.integration.library_servers.conftest import MAKERS, AnyShelf, Home
 from tests.integration.library_servers.served import Served, Web
 from tests.integration.library_servers.shelves import AudiobookshelfShelf, JellyfinShelf, SubsonicShelf
 
-pytestmark = [pytest.mark.services, pytest.mark.long]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("library_servers"), pytest.mark.long]
 
 Serve = Callable[[AnyShelf], tuple[Web, Served]]
 SOME = pytest.mark.parametrize("home", ["gonic", "jellyfin", "audiobookshelf"], indirect=True)

@@ -16,7 +16,7 @@ from tests.integration.library_servers.served import Served
 from tests.integration.pollers import supysonic
 from tests.integration.pollers.supysonic import PASSWORD, USER, NotInstallable, Supysonic
 
-pytestmark = [pytest.mark.services, pytest.mark.long]
+pytestmark = [pytest.mark.services, pytest.mark.xdist_group("library_servers"), pytest.mark.long]
 FRAMES_A_SECOND = 39
 COUNT = 12
 
