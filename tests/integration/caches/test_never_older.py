@@ -12,7 +12,13 @@ from streams.runtime.cache import REST_S
 from tests.integration.caches.checker import Checker, disturb, evict_answers, hits, keepers_that_die
 from tests.integration.caches.kitchen import Kitchen
 
-pytestmark = [pytest.mark.services, pytest.mark.xdist_group("caches"), pytest.mark.faults, pytest.mark.timeout(900), pytest.mark.long]
+pytestmark = [
+    pytest.mark.services,
+    pytest.mark.xdist_group("caches"),
+    pytest.mark.faults,
+    pytest.mark.timeout(900),
+    pytest.mark.long,
+]
 DURATION_S = float(os.environ.get("PLAYHEAD_CACHE_CHECK_S", "20"))
 SEED = int(os.environ.get("PLAYHEAD_CACHE_CHECK_SEED", "7"))
 OPEN_MS = 4_000
