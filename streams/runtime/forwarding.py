@@ -162,14 +162,16 @@ class Forwarding:
         self._database.run(work)
 
     def look_again(self, task: Task) -> None:
-        """Somebody else has the task by now, and what we wrote may have come after what they did: it is to be compared
-        once more."""
+        """Somebody else has had the task, and what we wrote may have come after what they did: it is to be compared
+        once more. Who is at it now is not to say that it is done: they may have looked before we wrote."""
 
         def work(connection: Connection) -> None:
             connection.execute(
-                "UPDATE core.tasks SET done_version = least(done_version, wanted_version - 1)"
-                " WHERE kind = %s AND key = %s",
-                (task.kind, task.key),
+                "UPDATE core.tasks SET done_version = least(done_version, wanted_version - 1),"
+                " lease_token = CASE WHEN lease_token = %(token)s THEN lease_token END,"
+                " lease_until = CASE WHEN lease_token = %(token)s THEN lease_until END"
+                " WHERE kind = %(kind)s AND key = %(key)s",
+                {"kind": task.kind, "key": task.key, "token": task.token},
             )
 
         self._database.run(work)

@@ -188,18 +188,19 @@ class Lease:
         """What is being done: the version that was claimed, or the one ``begin`` put in its place."""
         return self._version
 
-    def check(self) -> None:
+    def check(self, *, anew: bool = False) -> None:
         """Return when the task is still ours and wanted. Raises Cancelled when it is not wanted any more.
 
-        An answer counts for CHECKED_S, so that it may be called often. While the database is away it waits for it, as
-        long as the lease would have lasted.
+        An answer counts for CHECKED_S, so that it may be called often; ``anew``: only one that is given from now on, as
+        after a write, which nobody who took the task over may have been before. While the database is away it waits
+        for it, as long as the lease would have lasted.
         """
         if self._stopping():
             raise LeaseLost("this worker is to end")
         if self.lost:
             raise LeaseLost(f"the lease of {self.task.kind} {self.task.key} is over")
         asked = time.monotonic()
-        if self._checked_at is not None and asked - self._checked_at < CHECKED_S:
+        if not anew and self._checked_at is not None and asked - self._checked_at < CHECKED_S:
             return
         row = self._patiently(sql.CHECK, version=self.task.version)
         if row is not None and row[0]:

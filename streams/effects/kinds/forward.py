@@ -114,14 +114,18 @@ def _tell_account(forwards: Forwards, lease: Lease, item: Item, server: Server, 
     # The announcement may have taken long: nothing is written under a lease that is over.
     lease.check()
     try:
-        ask(server.write(user, thing, has, change))
-        forwards.failpoint("forward.written")
-        found = ask(server.read(user, thing))
-        if not is_kept(expected, found):
-            if _stands(change):
-                forwards.rows.may_come_back(item, _values(found, change))
-            raise NotKept("it answered well, and has another value than it was told")
-        lease.check()
+        try:
+            ask(server.write(user, thing, has, change))
+            forwards.failpoint("forward.written")
+            found = ask(server.read(user, thing))
+            if not is_kept(expected, found):
+                if _stands(change):
+                    forwards.rows.may_come_back(item, _values(found, change))
+                raise NotKept("it answered well, and has another value than it was told")
+        finally:
+            # Whatever came of it, it may have arrived. Who takes the task from here on reads what the server has now;
+            # who took it before may have told the server something newer before us.
+            lease.check(anew=True)
     except LeaseLost:
         forwards.rows.look_again(lease.task)
         raise
