@@ -84,7 +84,7 @@ class TableRows:
         young.update(zip(kept, map(old.__getitem__, kept), strict=True))
         absent.difference_update(kept)
         if absent:
-            wanted = [*absent]
+            wanted = sorted(absent)  # as they lie on disk
             found = self._disk.get_many([self.prefix + key for key in wanted])
             young.update(zip(wanted, found, strict=True))
             self._sample(wanted, found)

@@ -191,9 +191,9 @@ class Lease:
     def check(self, *, anew: bool = False) -> None:
         """Return when the task is still ours and wanted. Raises Cancelled when it is not wanted any more.
 
-        An answer counts for CHECKED_S, so that it may be called often; ``anew``: only one that is given from now on, as
-        after a write, which nobody who took the task over may have been before. While the database is away it waits
-        for it, as long as the lease would have lasted.
+        An answer counts for CHECKED_S, so that it may be called often; with ``anew`` only one given from now on does,
+        for whoever asks whether the task was still ours after a write. While the database is away it waits for it, as
+        long as the lease would have lasted.
         """
         if self._stopping():
             raise LeaseLost("this worker is to end")
