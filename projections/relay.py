@@ -19,6 +19,7 @@ from typing import Any
 import psycopg
 import xxhash
 
+from projections.attention import Attention
 from projections.base import Connection
 from projections.database import Writer
 from projections.outbox import BULK, CHANNEL
@@ -115,6 +116,7 @@ class Relay:
         self._writer = Writer(conninfo)
         self._outlet = Outlet(settings.kafka)
         self._ear = _Ear(conninfo)
+        self._attention = Attention()
         self._counted_at = 0.0
         self._random = random.Random()  # noqa: S311 - spreads retries
 
@@ -125,7 +127,9 @@ class Relay:
         try:
             while not stop.is_set():
                 try:
-                    if not self.publish_some():
+                    published = self.publish_some()
+                    self._look_around()
+                    if not published:
                         self._ear.wait(POLL_S)
                     if failures:
                         _log.info("going on", after_failures=failures)
@@ -159,6 +163,12 @@ class Relay:
         self._failpoint("relay.deleted")
         self._account(rows, newest)
         return True
+
+    def _look_around(self) -> None:
+        """In a transaction of its own: invalidations do not wait for counts."""
+        if self._attention.due:
+            with self._writer.transaction() as tx:
+                self._attention.look(tx)
 
     def close(self) -> None:
         self._ear.close()

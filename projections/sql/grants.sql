@@ -23,9 +23,13 @@ GRANT SELECT ON model.epoch TO playhead_projector;
 GRANT INSERT ON model.outbox TO playhead_projector;
 GRANT EXECUTE ON FUNCTION model.keep_event_days(integer, integer) TO playhead_projector;
 
--- relay: the outbox and nothing else
-GRANT USAGE ON SCHEMA model TO playhead_relay;
+-- relay: the outbox, and how much waits for an operator, of which it may not read a word
+GRANT USAGE ON SCHEMA model, core TO playhead_relay;
 GRANT SELECT, DELETE ON model.outbox TO playhead_relay;
+GRANT SELECT (letter_id, cause_class) ON model.dead_letters TO playhead_relay;
+GRANT SELECT (letter_id, status) ON core.dead_letter_marks TO playhead_relay;
+GRANT SELECT (consumer, resumed_at) ON model.breakers TO playhead_relay;
+GRANT SELECT ON core.backups TO playhead_relay;
 
 -- reader: the views, and the questions they stand on
 GRANT USAGE ON SCHEMA api TO playhead_reader;

@@ -73,6 +73,9 @@ AGENT_LAG_RECORDS = _gauge(
     "agent_lag_records", "Records of an owned partition an agent has not committed yet.", ("agent", "partition")
 )
 DEAD_LETTERS = _counter("dead_letters", "Records given up, by who and why.", ("consumer", "cause"))
+DEAD_LETTERS_OPEN = _gauge("dead_letters_open", "Listed letters nobody has dealt with, by cause.", ("cause",))
+BREAKERS_OPEN = _gauge("breakers_open", "1 for a projection a flood has stopped until it is resumed.", ("consumer",))
+BACKUP_AGE_SECONDS = _gauge("backup_age_seconds", "How long ago the newest backup was made; +Inf: there is none.")
 
 PROJECTED_RECORDS = _counter("projected_records", "Records read by a projection.", ("projection",))
 PROJECTION_SECONDS = _histogram("projection_seconds", "Time of a projection's transaction.", ("projection",))

@@ -28,6 +28,7 @@ COVERED: dict[str, list[str]] = {
     "Tasks are late or given up": ["tests/integration/tasks/test_worker.py", "tests/integration/tasks/test_leases.py"],
     "A server is not told or not heard": ["tests/integration/forwarding/test_targets.py"],
     "A process is down or starts again and again": ["tests/local/test_supervisor.py"],
+    "No backup is made": ["tests/integration/dlq/test_attention.py"],
     "A dependency fails": ["tests/runtime/test_failures.py", "tests/faults/test_dependencies_away.py"],
 }
 """Which tests make a symptom on purpose: a file, or tests of it whose names begin so."""

@@ -122,7 +122,13 @@ ALLOWED: dict[Role, tuple[str, ...]] = {
         "SELECT model.keep_event_days(1, 30)",
         "CREATE TEMPORARY TABLE stage (x int)",
     ),
-    "relay": ("SELECT * FROM model.outbox", "DELETE FROM model.outbox", "LISTEN playhead_outbox"),
+    "relay": (
+        "SELECT * FROM model.outbox",
+        "DELETE FROM model.outbox",
+        "LISTEN playhead_outbox",
+        "SELECT cause_class FROM model.dead_letters",
+        "SELECT made_at FROM core.backups",
+    ),
     "worker": ("SELECT * FROM api.known_files",),
     "reader": tuple(
         f"SELECT * FROM api.{view}"
@@ -175,6 +181,8 @@ DENIED: dict[Role, tuple[str, ...]] = {
         "SELECT * FROM model.playback_progress",
         "INSERT INTO model.outbox DEFAULT VALUES",
         "UPDATE model.outbox SET version = 1",
+        "SELECT error_text FROM model.dead_letters",
+        "SELECT reason FROM model.breakers",
         "SELECT * FROM core.users",
         "SELECT * FROM core.source_accounts",
         "CREATE TEMPORARY TABLE stage (x int)",
