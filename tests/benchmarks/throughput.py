@@ -1,7 +1,8 @@
 """Records per second and per CPU-second: the engine and its peers on one topic, the same job, one run.
 
-The engine, Kafka Streams and the raw ceiling take turns, several rounds, medians; the slow peers work once, on a
-prefix. Everyone has one process and, but for a run that says otherwise, one thread of its own code.
+The engine, Kafka Streams, Quix Streams and the raw ceiling take turns, several rounds, medians, for a machine's speed
+moves while they work; Quix on a prefix. Stock Faust works once, on a shorter one. Everyone has one process and, but for
+a run that says otherwise, one thread of its own code.
 """
 
 from __future__ import annotations
@@ -70,20 +71,17 @@ def run(bootstrap: str, plan: Plan, peers: Peers, say: Say) -> dict[str, Row]:
         lap = _Lap(made, source, folder, plan)
         turns: dict[str, list[Row]] = {}
         for number in range(plan.rounds):
-            for name, work in _fast(lap, plan, peers).items():
+            for name, work in _in_turns(lap, plan, peers).items():
                 say(f"round {number + 1} of {plan.rounds}: {name}")
                 turns.setdefault(name, []).append(work(number))
         found = {name: middle(rows) for name, rows in turns.items()}
         if plan.peers:
             say("stock Faust")
             found["stock"] = lap.own("stock", plan.stock_records)
-            say("Quix Streams")
-            settings = lap.settings("quix", min(plan.quix_records, plan.records))
-            found["quix"] = peers.quix if isinstance(peers.quix, Absent) else peers.quix.run(settings)
         return found
 
 
-def _fast(lap: _Lap, plan: Plan, peers: Peers) -> dict[str, Callable[[int], Row]]:
+def _in_turns(lap: _Lap, plan: Plan, peers: Peers) -> dict[str, Callable[[int], Row]]:
     work: dict[str, Callable[[int], Row]] = {"engine": lambda n: lap.own("engine", plan.records, n)}
     if plan.peers:
         streams = peers.kafka_streams
@@ -95,6 +93,13 @@ def _fast(lap: _Lap, plan: Plan, peers: Peers) -> dict[str, Callable[[int], Row]
                 work[name] = lambda n, t=threads, s=streams: s.run(  # type: ignore[misc]
                     lap.settings(f"streams-{t}-{n}", plan.records), threads=t
                 )
+        quix = peers.quix
+        if isinstance(quix, Absent):
+            work["quix"] = lambda _, absent=quix: absent  # type: ignore[misc]
+        else:
+            work["quix"] = lambda n, q=quix: q.run(  # type: ignore[misc]
+                lap.settings(f"quix-{n}", min(plan.quix_records, plan.records))
+            )
         work["raw"] = lambda n: lap.own("raw", plan.records, n)
     return work
 

@@ -38,6 +38,9 @@ from tests.projections.decisions import NOW_MS, decision, partition_for
 QUARANTINE_S = 0.2
 OPEN_MS = 60_000
 """Longer than any hiccup of a busy machine: what closes the cache in these tests is what they do."""
+PATIENCE_S = 60.0
+"""A reader waits so long for Valkey before it goes past it: what these tests say is kept must be seen to be, however
+busy the machine is."""
 CONTRACT = Contract(SchemaIds(), registry=None)
 
 
@@ -208,7 +211,10 @@ class Kitchen:
         outlet.close()
 
     def reader(self, cache: Cache | None = None) -> CachedReadModels:
-        return CachedReadModels(Database(self.settings.postgres.conninfo("reader")), cache or Cache(self.server.url))
+        return CachedReadModels(Database(self.settings.postgres.conninfo("reader")), cache or self.cache())
+
+    def cache(self) -> Cache:
+        return Cache(self.server.url, timeout_s=PATIENCE_S)
 
     def progress(self, user: str, media: str | Sequence[str], *, fresh: bool = False) -> Row | None:
         async def ask() -> Row | None:

@@ -21,7 +21,7 @@ from streams.effects.cache.heavy import heavy_lists
 from streams.effects.kinds.cache import cache_kind
 from streams.effects.tasks import Worker
 from streams.runtime.blocking import BlockingDatabase
-from streams.runtime.cache import Cache, Stamp
+from streams.runtime.cache import Stamp
 from streams.runtime.database import Database
 from streams.runtime.leases import Tasks
 from tests.integration.caches.kitchen import Kitchen
@@ -79,7 +79,7 @@ class Shelf:
         self, after: str | None = None, *, collection: str = ALBUM, source: str | None = "home", folders: bool = False
     ) -> tuple[Row, LibraryPage] | None:
         async def work() -> tuple[Row, LibraryPage] | None:
-            cache = Cache(self.kitchen.server.url)
+            cache = self.kitchen.cache()
             async with Database(self.kitchen.settings.postgres.conninfo("reader")) as database, cache:
                 models = Counting(database, cache)
                 return await models.collection(collection, source, folders=folders, after=after, limit=PAGE)
