@@ -15,6 +15,7 @@ from hypothesis import settings as hypothesis_settings
 
 from streams.local import PostgresAddress, PostgresServer, Stack
 from streams.local.unprivileged import external_data
+from tests.groups import pytest_runtest_logreport
 from tests.stack import (
     RUN_VARIABLE,
     Database,
@@ -25,6 +26,8 @@ from tests.stack import (
     finish,
     unique,
 )
+
+__all__ = ["pytest_runtest_logreport"]
 
 # How long an example takes is the machine's affair, never a failure.
 hypothesis_settings.register_profile("playhead", deadline=None, suppress_health_check=[HealthCheck.too_slow])
