@@ -31,6 +31,9 @@ TRANSIENT = frozenset(
         KafkaError._TIMED_OUT,
         KafkaError._TIMED_OUT_QUEUE,
         KafkaError._WAIT_COORD,
+        # A client whose broker was frozen may have forgotten its topics for a moment.
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
     }
 )
 T = TypeVar("T")
