@@ -14,19 +14,18 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self, TypeAlias
-
-from confluent_kafka import Message
 
 from projections.api.change_ids import Place
 from schemas.events import WHOLE_MODEL, CacheInvalidated
 from schemas.topics import CACHE_INVALIDATED
 from streams.runtime import logs, metrics
-from streams.runtime.cache import Cache, Stamp
+from streams.runtime.cache import Cache
 from streams.runtime.contract import Contract
-from streams.runtime.errors import Permanent, Unavailable
+from streams.runtime.errors import Unavailable
+from streams.runtime.invalidations import Invalidated, read_invalidation
 from streams.runtime.settings import KafkaSettings
 from streams.runtime.tail import Asked, Tail, TailLost
 
@@ -61,9 +60,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """Something may have been missed: what was read before may be stale."""
+    """Something may have been missed: what was read before may be stale. ``place``: who reads everything anew from
+    here on stands there."""
 
     reason: str
+    place: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ class _Lost:
     reason: str
 
 
-_Arrival: TypeAlias = "list[Change] | _Began | _Lost"
+_Arrival: TypeAlias = "list[Invalidated] | _Began | _Lost"
 
 
 class ChangeHub:
@@ -127,7 +128,7 @@ class ChangeHub:
         self._listeners: set[Listener] = set()
         self._waiting = 0
         self._idle_since = 0.0
-        self._ring: deque[Change] = deque()
+        self._ring: deque[Invalidated] = deque()
         self._ring_start: dict[int, int] = {}
         self._topic_id = ""
         self._place: dict[int, int] = {}
@@ -200,21 +201,35 @@ class ChangeHub:
     # --- what was missed
 
     async def _missed(self, since: Place, now: Place, wants: Callable[[CacheInvalidated], bool]) -> list[News]:
-        """Everything from ``since`` up to ``now``, or a Reset."""
+        """What is told of everything from ``since`` up to ``now``: a Reset alone when there is one."""
+        found = await self._records(since, now)
+        if isinstance(found, str):
+            return [Reset(found, now.offsets)]
+        told: list[News] = []
+        for one in found:
+            news = _news(one, now.offsets)
+            if isinstance(news, Reset):
+                return [news]
+            if wants(news.event):
+                told.append(news)
+        return told
+
+    async def _records(self, since: Place, now: Place) -> list[Invalidated] | str:
+        """All records from ``since`` up to ``now``, or why the log can't tell."""
         if since.topic_id != now.topic_id or any(since.offsets[one] > end for one, end in now.offsets.items()):
-            return [Reset("another log")]
+            return "another log"
         if all(since.offsets[one] >= start for one, start in self._ring_start.items()):
-            return [one for one in self._ring if one.offset >= since.offsets[one.partition] and wants(one.event)]
+            return [one for one in self._ring if one.offset >= since.offsets[one.partition]]
         if sum(end - since.offsets[one] for one, end in now.offsets.items()) > HISTORY_MAX:
-            return [Reset("too long ago")]
+            return "too long ago"
         async with self._histories:
             found = await asyncio.to_thread(self._history, since, now)
-        return [Reset("no longer in the log")] if found is None else [one for one in found if wants(one.event)]
+        return "no longer in the log" if found is None else found
 
-    def _history(self, since: Place, now: Place) -> list[Change] | None:
+    def _history(self, since: Place, now: Place) -> list[Invalidated] | None:
         """The same from the log itself; None when it is not there any more. Raises Unavailable."""
         tail = Tail(self._kafka, CACHE_INVALIDATED)
-        found: list[Change] = []
+        found: list[Invalidated] = []
         until = time.monotonic() + _HISTORY_S
         try:
             first = tail.ask().answer().first
@@ -224,22 +239,15 @@ class ChangeHub:
             while any(at < now.offsets[one] for one, at in tail.positions.items()):
                 if time.monotonic() > until or self._stop.is_set():
                     raise Unavailable("Kafka takes too long")
-                found += self._decoded(tail.take(_RECORDS_MAX, _TAKE_S))
+                found += self._take(tail)
         except TailLost:
             return None
         finally:
             tail.close()
         return [one for one in found if one.offset < now.offsets[one.partition]]
 
-    def _decoded(self, messages: Sequence[Message]) -> Iterator[Change]:
-        for message in messages:
-            try:
-                event = self._contract.decode(message.value() or b"")
-            except Permanent as exc:
-                _log.error("an invalidation can't be read", partition=message.partition(), cause=exc.cause)
-                continue
-            if isinstance(event, CacheInvalidated):
-                yield Change(message.partition() or 0, message.offset() or 0, event)
+    def _take(self, tail: Tail) -> list[Invalidated]:
+        return [read_invalidation(self._contract, message) for message in tail.take(_RECORDS_MAX, _TAKE_S)]
 
     # --- the loop's side
 
@@ -262,17 +270,14 @@ class ChangeHub:
                 case _:
                     await self._spread(arrival)
 
-    async def _spread(self, changes: list[Change]) -> None:
-        if self._listeners:
-            await self._cache.raise_floors((one.event.cache_key, _stamp(one.event)) for one in changes)
-        for change in changes:
-            self._ring.append(change)
+    async def _spread(self, records: list[Invalidated]) -> None:
+        # Whoever listens now or not: who connects again hears of these from the ring.
+        await self._cache.raise_floors((one.key, one.floor) for one in records)
+        for one in records:
+            self._ring.append(one)
             if self._ready.is_set():
-                self._place[change.partition] = change.offset + 1
-                if change.event.cache_key == WHOLE_MODEL:
-                    self._tell(Reset("another model is live"))
-                else:
-                    self._tell(change)
+                self._place[one.partition] = one.offset + 1
+                self._tell(_news(one, self._place))
         while len(self._ring) > RING_MAX:
             oldest = self._ring.popleft()
             self._ring_start[oldest.partition] = oldest.offset + 1
@@ -327,9 +332,9 @@ class ChangeHub:
             asked: tuple[Asked, Mapping[int, int]] | None = None
             checked = time.monotonic()
             while not self._stop.is_set() and run == self._run:
-                changes = list(self._decoded(tail.take(_RECORDS_MAX, _TAKE_S)))
-                if changes:
-                    self._post(run, changes)
+                records = self._take(tail)
+                if records:
+                    self._post(run, records)
                 if not ready and all(at >= began.end[one] for one, at in tail.positions.items()):
                     ready = True
                     self._post(run, _Began(Place(began.topic_id, tail.positions), start))
@@ -358,5 +363,10 @@ class ChangeHub:
                 continue
 
 
-def _stamp(event: CacheInvalidated) -> Stamp:
-    return Stamp(event.model_epoch, event.log_epoch, event.version)
+def _news(one: Invalidated, place: Mapping[int, int]) -> Change | Reset:
+    """What a record means to listeners; ``place``: where who is told to begin anew stands then."""
+    if one.event is None:
+        return Reset("a change can't be read", dict(place))
+    if one.key == WHOLE_MODEL:
+        return Reset("another model is live", dict(place))
+    return Change(one.partition, one.offset, one.event)

@@ -143,7 +143,9 @@ async def events(
     hub: ChangeHub, listener: Listener, sight: Sight, caller: Principal, allowed: Callable[[], Any]
 ) -> AsyncIterator[bytes]:
     """The bytes of the stream; ends when the caller is to connect again, or may not listen any more."""
-    yield f"retry: {RETRY_MS}\n{_id(listener)}: listening\n\n".encode()
+    # Who has to begin anew comes again from where it stood, unless it has heard so.
+    stands = "" if any(isinstance(one, Reset) for one in listener.backlog) else _id(listener)
+    yield f"retry: {RETRY_MS}\n{stands}: listening\n\n".encode()
     while True:
         news: News
         if listener.backlog:
@@ -169,8 +171,8 @@ async def events(
             case Reset() | End(reason=str()):
                 # Who reads everything anew from here on needs what comes from here on.
                 metrics.CHANGES_SENT.labels("reset").inc()
-                if isinstance(news, End):
-                    listener.place = dict(hub.place().offsets) or listener.place
+                place = news.place if isinstance(news, Reset) else hub.place().offsets
+                listener.place = dict(place) or listener.place
                 yield f"{_id(listener)}event: reset\ndata: {json.dumps({'reason': news.reason})}\n\n".encode()
                 if isinstance(news, End):
                     return

@@ -23,22 +23,22 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from confluent_kafka import Message
 from valkey import Valkey
 from valkey.backoff import NoBackoff
 from valkey.exceptions import ValkeyError
 from valkey.retry import Retry
 
-from schemas.events import MERGED, WHOLE_MODEL, CacheInvalidated
+from schemas.events import WHOLE_MODEL, CacheInvalidated
 from schemas.topics import CACHE_INVALIDATED
 from streams.runtime import cache_scripts as scripts
 from streams.runtime import logs, metrics
 from streams.runtime.cache import OPEN_MS, REST_S, TIMEOUT_S, Stamp
 from streams.runtime.clock import Clock, SystemClock
 from streams.runtime.contract import Contract
-from streams.runtime.errors import Permanent, PlayheadError, Unavailable
+from streams.runtime.errors import PlayheadError, Unavailable
 from streams.runtime.failpoints import Failpoint, disarmed
 from streams.runtime.failures import failed
+from streams.runtime.invalidations import read_invalidation
 from streams.runtime.settings import Settings
 from streams.runtime.tail import Asked, Extents, Tail, TailLost
 
@@ -51,7 +51,6 @@ ASK_S: Final = 0.25
 RECORDS_MAX: Final = 1_000
 TAKE_S: Final = 0.1
 _BACKOFF_S: Final = 1.0
-_NEVER: Final = Stamp(2**53 - 1, 0, 0)
 _AWAY: Final = (ValkeyError, OSError)
 
 _log = logs.get(__name__)
@@ -219,37 +218,21 @@ class Keeper:
         if not messages:
             return
         self._failpoint("cache.read")
+        records = [read_invalidation(self._contract, message) for message in messages]
         floors: dict[str, Stamp] = {}
-        events: list[CacheInvalidated] = []
-        for message in messages:
-            event = self._decoded(message)
-            if event is None:
-                floors[(message.key() or b"").decode("utf-8", "replace")] = _NEVER
-                continue
-            # With a merge no version moves: what was filled at this one is stale as well, until the next decision.
-            beyond = event.version + (event.reason == MERGED)
-            stamp = Stamp(event.model_epoch, event.log_epoch, beyond)
-            floors[event.cache_key] = max(stamp, floors.get(event.cache_key, stamp))
-            events.append(event)
+        for one in records:
+            floors[one.key] = max(one.floor, floors.get(one.key, one.floor))
         if WHOLE_MODEL in floors:
             self._end(generation, "rebuilt")
         named = [str(part) for pair in floors.items() for part in pair]
-        offsets = {place: self._tail.positions[place] for place in {message.partition() or 0 for message in messages}}
+        offsets = {place: self._tail.positions[place] for place in {one.partition for one in records}}
         said = self._raise(args=[generation, json.dumps(offsets), *named])
         if said != b"raised":
             raise Lapsed("lapsed")
         self._failpoint("cache.raised")
+        events = [one.event for one in records if one.event is not None]
         self._heard(events)
         self._account(events)
-
-    def _decoded(self, message: Message) -> CacheInvalidated | None:
-        """None for what can't be read: its key is not cached for as long as floors last."""
-        try:
-            event = self._contract.decode(message.value() or b"")
-        except Permanent as exc:
-            _log.error("an invalidation can't be read", partition=message.partition(), cause=exc.cause)
-            return None
-        return event if isinstance(event, CacheInvalidated) else None
 
     def _account(self, events: Sequence[CacheInvalidated]) -> None:
         now_ms = self._clock.now_ms()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from projections.api import change_hub
+from schemas.events import WHOLE_MODEL
 from tests.integration.caches.kitchen import Kitchen
 from tests.integration.caches.serving import ANA, BO, CYD, Ear, serving
 from tests.integration.projections.world import eventually
@@ -72,6 +73,25 @@ def test_who_connects_again_hears_what_was_missed(kitchen: Kitchen, monkeypatch:
         _hears(served.listen("ana", first.id), newest)
 
 
+def test_who_connects_again_after_another_model_went_live_begins_anew(
+    kitchen: Kitchen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with kitchen.relaying(), serving(kitchen) as served:
+        ear = served.listen("ana")
+        kitchen.decide(ANA, FILM, 1_000)
+        first = ear.next()
+        assert first is not None
+        ear.leave()
+        kitchen.invalidate(WHOLE_MODEL, 2)
+        kitchen.decide(ANA, FILM, 2_000)
+        eventually(lambda: kitchen.outbox_rows() == 0, "all is published")
+        _begins_anew(served.listen("ana", first.id))
+    # Another process, which keeps nothing back: it reads the log itself.
+    monkeypatch.setattr(change_hub, "BACK", 0)
+    with serving(kitchen) as served:
+        _begins_anew(served.listen("ana", first.id))
+
+
 def test_who_was_away_too_long_or_elsewhere_begins_anew(kitchen: Kitchen, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(change_hub, "BACK", 0)
     monkeypatch.setattr(change_hub, "HISTORY_MAX", 1)
@@ -119,6 +139,12 @@ def test_tokens_that_may_not_read_and_too_many_listeners_are_refused(
         eventually(lambda: served.hub.listening == 2, "its place is free")
         assert served.listen("ana").status == 200
         assert served.listen("bo", query=f"?user={ANA}").status == 404
+
+
+def _begins_anew(ear: Ear) -> None:
+    event = ear.next()
+    assert event is not None
+    assert (event.kind, event.data) == ("reset", {"reason": "another model is live"})
 
 
 def _hears(ear: Ear, version: int) -> None:
