@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request
@@ -63,7 +63,8 @@ _log = logs.get(__name__)
 def changes_router(hub: ChangeHub, names: Names, guard: Guard, *, clock: Clock | None = None) -> APIRouter:
     """A token bound to a person hears of that person only, one of a source of that source's people and library."""
     router = APIRouter(prefix="/v1", tags=["changes"], responses=_RESPONSES)
-    sight = Sight(names, clock or SystemClock())
+    clock = clock or SystemClock()
+    sight = Sight(names, clock)
     per_token: Counter[str] = Counter()
 
     @router.get(
@@ -99,7 +100,7 @@ def changes_router(hub: ChangeHub, names: Names, guard: Guard, *, clock: Clock |
             except Unauthenticated:
                 return False
 
-        return EventStream(events(hub, listener, sight, caller, allowed), listener, left)
+        return EventStream(events(hub, listener, sight, caller, allowed, clock), listener, left)
 
     return router
 
@@ -140,28 +141,31 @@ class Sight:
 
 
 async def events(
-    hub: ChangeHub, listener: Listener, sight: Sight, caller: Principal, allowed: Callable[[], Any]
+    hub: ChangeHub,
+    listener: Listener,
+    sight: Sight,
+    caller: Principal,
+    allowed: Callable[[], Awaitable[bool]],
+    clock: Clock,
 ) -> AsyncIterator[bytes]:
-    """The bytes of the stream; ends when the caller is to connect again, or may not listen any more."""
+    """The bytes of the stream; ends when the caller is to connect again, or may not listen any more: that is asked
+    every HEARTBEAT_S, however much there is to say."""
+    asked = clock.monotonic()
     # Who has to begin anew comes again from where it stood, unless it has heard so.
     stands = "" if any(isinstance(one, Reset) for one in listener.backlog) else _id(listener)
     yield f"retry: {RETRY_MS}\n{stands}: listening\n\n".encode()
     while True:
-        news: News
-        if listener.backlog:
-            news = listener.backlog.pop(0)
-        else:
-            try:
-                news = await asyncio.wait_for(listener.queue.get(), HEARTBEAT_S)
-            except TimeoutError:
-                if not await allowed():
-                    return
+        news = await _next(listener)
+        if news is None or clock.monotonic() - asked >= HEARTBEAT_S:
+            if not await allowed():
+                return
+            asked = clock.monotonic()
+        match news:
+            case None:
                 if listener.queue.empty():
                     listener.place = dict(hub.place().offsets)
                 # An id without data moves the client's place and is no event to it.
                 yield f"{_id(listener)}: alive\n\n".encode()
-                continue
-        match news:
             case Change():
                 listener.place[news.partition] = news.offset + 1
                 if await sight.may_see(caller, news.event):
@@ -178,6 +182,16 @@ async def events(
                     return
             case End():
                 return
+
+
+async def _next(listener: Listener) -> News | None:
+    """What comes next; None: nothing for HEARTBEAT_S."""
+    if listener.backlog:
+        return listener.backlog.pop(0)
+    try:
+        return await asyncio.wait_for(listener.queue.get(), HEARTBEAT_S)
+    except TimeoutError:
+        return None
 
 
 def _id(listener: Listener) -> str:

@@ -139,6 +139,15 @@ async def listen(hub: ChangeHub, since: Place | None = None) -> Listener:
     return await hub.listen(lambda event: wanted(event, CALLER, ANA), since)
 
 
+def stream_of(hub: ChangeHub, listener: Listener) -> AsyncIterator[bytes]:
+    async def allowed() -> bool:
+        return True
+
+    clock = FakeClock()
+    sight = Sight(Names(FakePeople(set()), FakeAliases()), clock)
+    return events(hub, listener, sight, CALLER, allowed, clock)
+
+
 async def until(happened: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
         while not happened():
@@ -189,7 +198,7 @@ def test_who_heard_it_does_not_hear_it_again(log: Log) -> None:
     async def play() -> list[object]:
         async with hub_of() as hub:
             listener = await listen(hub)
-            stream = events(hub, listener, Sight(Names(FakePeople(set()), FakeAliases()), FakeClock()), CALLER, always)
+            stream = stream_of(hub, listener)
             await anext(stream)
             log.append(PROGRESS, UNREADABLE)
             assert b"event: reset" in await anext(stream)
@@ -207,7 +216,7 @@ def test_who_was_not_told_yet_is_told_when_it_comes_again(log: Log) -> None:
     async def play() -> list[bytes]:
         async with hub_of() as hub:
             listener = await listen(hub, Place("another", log.places(0)))
-            stream = events(hub, listener, Sight(Names(FakePeople(set()), FakeAliases()), FakeClock()), CALLER, always)
+            stream = stream_of(hub, listener)
             return [await anext(stream), await anext(stream)]
 
     first, then = asyncio.run(play())
@@ -231,7 +240,3 @@ def test_the_cache_knows_before_anybody_hears_even_of_what_no_version_tells(log:
             assert cache.told[PROGRESS] == NEVER
 
     asyncio.run(play())
-
-
-async def always() -> bool:
-    return True
