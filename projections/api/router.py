@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Query
@@ -88,7 +88,7 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
         found = ProgressPage(
             items=items, next=cursor_of(items[-1].media) if more else None, version=VersionOut.of(page.version)
         )
-        return _answer(found, page.version, if_none_match, _made_of(page.rows))
+        return _answer(found, page.version, if_none_match, _made_of(page.rows, upstream))
 
     @router.get("/users/{user}/progress/{media:path}", summary="One media of a person", response_model=ProgressOut)
     async def progress_of(
@@ -108,7 +108,8 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
             raise not_found()
         row, version = found
         upstream = await names.upstream([row["media_id"]], named)
-        return _answer(ProgressOut(**ProgressOut.fields_of(row, upstream)), version, if_none_match, row["joined"])
+        made_of = (*row["joined"], *upstream, *upstream.values())
+        return _answer(ProgressOut(**ProgressOut.fields_of(row, upstream)), version, if_none_match, made_of)
 
     @router.get("/users/{user}/continue", summary="What to go on with, newest first", response_model=ContinuePage)
     async def continue_list(
@@ -135,7 +136,7 @@ def api_router(read: ReadModels, names: Names, require: Callable[[Scope], Princi
             next=cursor_of(items[-1].event_time, items[-1].media) if more else None,
             version=VersionOut.of(page.version),
         )
-        return _answer(found, page.version, if_none_match, _made_of(page.rows))
+        return _answer(found, page.version, if_none_match, _made_of(page.rows, upstream))
 
     @router.get("/users/{user}/history/{media:path}", summary="What happened, newest first", response_model=HistoryPage)
     async def history_list(
@@ -231,9 +232,10 @@ async def _wait_for(read: ReadModels, event_id: str | None, user: str) -> None:
         pause = min(pause * 1.5, _POLL_MAX_S)
 
 
-def _made_of(rows: Sequence[Row]) -> list[str]:
-    """What a list depends on besides its version: which media it shows, and which are in them."""
-    return [name for row in rows for name in (row["media_id"], *row["joined"], "")]
+def _made_of(rows: Sequence[Row], upstream: Mapping[str, str]) -> list[str]:
+    """What a list depends on besides its version: which media it shows, which are in them, and what the caller's
+    source calls them now."""
+    return [name for row in rows for name in (row["media_id"], *row["joined"], "", upstream.get(row["media_id"], ""))]
 
 
 def _answer(

@@ -31,8 +31,9 @@ class Version:
         return self.tag_with(())
 
     def tag_with(self, parts: Iterable[str]) -> str:
-        """Entity tag of an answer that also depends on what it is made of: media found to be the same move no
-        version of a person's, so the tag names ``parts`` by a hash. Without parts it is the plain one."""
+        """Entity tag of an answer that also depends on what it is made of: media found to be the same, or that their
+        source calls otherwise, move no version of a person's, so the tag names ``parts`` by a hash. Without parts it
+        is the plain one."""
         named = "\0".join(parts)
         more = f"-{xxhash.xxh32_hexdigest(named.encode())}" if named else ""
         return f'"{self.model_epoch}.{self.log_epoch}.{self.offset}{more}"'

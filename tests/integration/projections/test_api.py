@@ -61,7 +61,8 @@ class House:
             ("home", "idle"): Person("d" * 32, True),
             ("flat", "cyd"): Person(CYD, True),
         }
-        self._names = Names(people, FakeAliases())
+        self.aliases = FakeAliases()
+        self._names = Names(people, self.aliases)
         self._guard = Guard(Authenticator(tokens, FakeClock()))
 
     def decide(self, **changes: Any) -> Placed:
@@ -150,6 +151,23 @@ def test_a_known_version_is_answered_304_until_it_changes(house: House) -> None:
     house.decide(user_ref=ANA, media_id=FILM, event_id="e-2", kind="pause", phase="paused")
     for path in ("progress/film", "progress", "continue", "history/film"):
         assert house.get(f"/v1/users/ana/{path}", headers={"If-None-Match": etag}).status_code == 200
+
+
+@pytest.mark.parametrize("path", [f"progress/{FILM}", "progress", "continue"])
+def test_a_known_version_is_answered_anew_when_the_source_calls_the_media_otherwise(house: House, path: str) -> None:
+    def ask(etag: str) -> tuple[int, str | None, str]:
+        answer = house.get(f"/v1/users/ana/{path}", headers={"If-None-Match": etag})
+        shown = answer.json() if answer.content else {}
+        name = shown.get("items", [shown])[0].get("upstream_media")
+        return answer.status_code, name, answer.headers["ETag"]
+
+    house.decide(user_ref=ANA, media_id=FILM)
+    etag = ""
+    for name in ("film", "film-2"):
+        house.aliases.rows = {("home", name): FILM}
+        status, shown, etag = ask(etag)
+        assert (status, shown) == (200, name)
+        assert ask(etag) == (304, None, etag)
 
 
 def test_the_continue_list_holds_what_can_be_resumed_newest_first(house: House) -> None:
