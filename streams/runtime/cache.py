@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Self, TypeVar
@@ -53,6 +53,7 @@ DEPS_MAX: Final = 2_000
 VALUE_BYTES_MAX: Final = 2**20
 _BUSY_FIRST_S, _BUSY_MAX_S = 0.005, 0.04
 OWED_MAX: Final = 10_000
+_PAID_AT_ONCE: Final = 1_000
 _AWAY = (ValkeyError, OSError, TimeoutError)
 
 T = TypeVar("T")
@@ -101,8 +102,11 @@ class Cache:
     def __init__(self, url: str | None, *, clock: Clock | None = None, timeout_s: float = TIMEOUT_S) -> None:
         """``url`` None: there is no cache, and every read goes to its reader."""
         self._circuit = Circuit("valkey", clock or SystemClock(), rest_s=REST_S)
-        self._owed: OrderedDict[str, tuple[Any, tuple[object, ...]]] = OrderedDict()
-        self._generation = self._refused = ""
+        # Of each key the newest that was shown while Valkey was away. How often that was more than can be kept in mind;
+        # after the last of these times that was looked at, the generation that was open then.
+        self._owed: dict[str, Stamp] = {}
+        self._overflows = 0
+        self._refused = (0, "")
         self._noted = Memory[str, bool](clock or SystemClock(), size=1_000, fresh_s=HEAVY_S / 10)
         self._valkey: Valkey | None = None
         if url is not None:
@@ -151,9 +155,9 @@ class Cache:
 
     async def raise_floors(self, newer: Iterable[tuple[str, Stamp]]) -> None:
         """Nothing below these versions is shown from now on, as if the worker had come that far already."""
-        named = _flat(newer)
-        if named and self._valkey is not None:
-            await self._told(",".join(named[::2]), self._raise, ("", "{}", *named))
+        shown = list(newer)
+        if shown and self._valkey is not None and await self._call(self._raise, *_floors(shown)) is None:
+            self._owe(shown)
 
     async def note_heavy(self, key: str) -> None:
         """Somebody reads this list, and it is much to read."""
@@ -169,15 +173,16 @@ class Cache:
         deadline = time.monotonic() + BUSY_WAIT_S
         pause = _BUSY_FIRST_S
         while True:
+            overflows = self._overflows
             found = await self._call(self._look, key, variant, token, scripts.TOKEN_TTL_MS, int(fresh))
             if found is None:
                 return "away", "", "", b""
             outcome = found[0].decode()
-            if outcome == "closed":
-                return "closed", "", "", b""
-            self._generation = generation = found[1].decode()
-            if generation == self._refused:
+            generation = "" if outcome == "closed" else found[1].decode()
+            if overflows > self._refused[0]:
                 # More was shown while Valkey was away than could be kept in mind: not before it begins anew.
+                self._refused = overflows, generation
+            if outcome == "closed" or generation == self._refused[1]:
                 return "closed", "", "", b""
             if outcome == "hit":
                 return "hit", generation, "", found[2]
@@ -190,27 +195,35 @@ class Cache:
                 pause = min(pause * 2, _BUSY_MAX_S)
 
     async def _offered(self, key: str, variant: str, token: str, generation: str, answer: Answer[Any]) -> None:
-        if answer.deps is None:
+        deps = answer.deps
+        if deps is None:
             return
-        deps = json.dumps([[name, str(stamp)] for name, stamp in answer.deps])
         value = json.dumps(answer.document) if token else ""
-        if len(answer.deps) > DEPS_MAX or len(value) > VALUE_BYTES_MAX:
+        if len(deps) > DEPS_MAX or len(value) > VALUE_BYTES_MAX:
             token = value = ""
-        said = (key, variant, token, generation, deps, value, scripts.ENTRY_TTL_S, *_flat(answer.shows))
-        done = await self._told(f"{key}#{variant}", self._offer, said)
+        read_at = json.dumps([[name, str(stamp)] for name, stamp in deps])
+        said = (key, variant, token, generation, read_at, value, scripts.ENTRY_TTL_S, *_flat(answer.shows))
+        done = await self._call(self._offer, *said)
+        if done is None:
+            self._owe((*deps, *answer.shows))
         metrics.CACHE_FILLS.labels("away" if done is None else done.decode()).inc()
 
-    async def _told(self, name: str, script: Any, arguments: tuple[object, ...]) -> Any:
-        """As ``_call``; what can't be said now is said later, before anything else is asked: what was shown must not
-        be followed by something older."""
-        done = await self._call(script, *arguments)
-        if done is None:
-            self._owed[name] = (script, arguments)
-            self._owed.move_to_end(name)
-            if len(self._owed) > OWED_MAX:
-                self._owed.clear()
-                self._refused = self._generation
-        return done
+    def _owe(self, shown: Iterable[tuple[str, Stamp]]) -> None:
+        """What can't be said now is said later, before anything else is asked: what was shown must not be followed by
+        something older."""
+        for key, stamp in shown:
+            self._owed[key] = max(stamp, self._owed.get(key, stamp))
+        if len(self._owed) > OWED_MAX:
+            self._owed.clear()
+            self._overflows += 1
+
+    async def _pay(self) -> None:
+        """Say some of what is owed; what is newer than what was said stays owed."""
+        said = list(itertools.islice(self._owed.items(), _PAID_AT_ONCE))
+        await self._raise(args=_floors(said))
+        for key, stamp in said:
+            if self._owed.get(key) == stamp:
+                del self._owed[key]
 
     async def _call(self, script: Any, *arguments: object) -> Any:
         """What a script answers; None when Valkey is away."""
@@ -219,9 +232,7 @@ class Cache:
         began = time.monotonic()
         try:
             while self._owed:
-                name, (owed, said) = next(iter(self._owed.items()))
-                await owed(args=said)
-                self._owed.pop(name, None)
+                await self._pay()
             answer = await script(args=arguments)
         except _AWAY as exc:
             self._circuit.failed()
@@ -233,6 +244,11 @@ class Cache:
         self._circuit.succeeded()
         metrics.CACHE_SECONDS.observe(time.monotonic() - began)
         return answer
+
+
+def _floors(newer: Iterable[tuple[str, Stamp]]) -> list[str]:
+    """What the script that raises floors is told, whichever generation is open."""
+    return ["", "{}", *_flat(newer)]
 
 
 def _flat(pairs: Iterable[tuple[str, Stamp]]) -> list[str]:
