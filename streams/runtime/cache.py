@@ -71,6 +71,10 @@ class Stamp:
         return f"{self.model_epoch}.{self.log_epoch}.{self.offset}"
 
 
+_FIRST: Final = Stamp(0, 0, -1)
+"""Older than anything there is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
     """What a reader found.
@@ -197,7 +201,10 @@ class Cache:
     async def _offered(self, key: str, variant: str, token: str, generation: str, answer: Answer[Any]) -> None:
         deps = answer.deps
         if deps is None:
-            return
+            if not token:
+                return
+            # Nothing to keep, and nobody is to wait for it.
+            deps, token = [(key, _FIRST)], ""
         value = json.dumps(answer.document) if token else ""
         if len(deps) > DEPS_MAX or len(value) > VALUE_BYTES_MAX:
             token = value = ""
@@ -205,7 +212,7 @@ class Cache:
         said = (key, variant, token, generation, read_at, value, scripts.ENTRY_TTL_S, *_flat(answer.shows))
         done = await self._call(self._offer, *said)
         if done is None:
-            self._owe((*deps, *answer.shows))
+            self._owe((*(answer.deps or ()), *answer.shows))
         metrics.CACHE_FILLS.labels("away" if done is None else done.decode()).inc()
 
     def _owe(self, shown: Iterable[tuple[str, Stamp]]) -> None:

@@ -188,6 +188,22 @@ def test_who_waited_in_vain_for_another_reads_as_well(shelf: Shelf) -> None:
     assert [shown(shelf, 1), shown(shelf, 2)] == [1, 1]
 
 
+def test_nobody_waits_for_what_is_not_kept(shelf: Shelf) -> None:
+    fill = f"playhead:fill:{shelf.generation}:{KEY}"
+
+    async def nothing() -> Answer[int]:
+        assert shelf.client.exists(fill)
+        return Answer(0)
+
+    async def ask() -> int:
+        async with Cache(shelf.server.url) as cache:
+            return await cache.through(KEY, "", nothing, _plain)
+
+    assert asyncio.run(ask()) == 0
+    assert not shelf.client.exists(fill)
+    assert [shown(shelf, 1), shown(shelf, 2)] == [1, 1], "nothing is known of it"
+
+
 def test_a_server_that_comes_back_with_its_content_shows_none_of_it(shelf: Shelf) -> None:
     assert shown(shelf, 1) == 1
     state = shelf.client.get("playhead:state")
