@@ -57,7 +57,8 @@ class Has:
     server. ``play_count`` None: it counts none; ``last_play_at``: of the newest it counted.
 
     ``counted_s``: seconds of plays it is known to have counted. ``keeps_positions``, ``keeps_played``: whether it can
-    at all. ``raw``: what the server said, for writing it back whole.
+    at all. ``keeps_times``: whether ``at`` of what it is told is the time it is told. ``raw``: what the server said,
+    for writing it back whole.
     """
 
     position_ms: int = 0
@@ -69,6 +70,7 @@ class Has:
     counted_s: frozenset[int] = frozenset()
     keeps_positions: bool = True
     keeps_played: bool = True
+    keeps_times: bool = False
     raw: Any = field(default=None, repr=False, compare=False)
 
 
@@ -111,13 +113,27 @@ def after(has: Has, change: Change) -> Has:
     position_ms = has.position_ms if change.position_ms is None else change.position_ms
     if change.played is not None and change.position_ms is None:
         position_ms = 0
-    return replace(has, position_ms=position_ms, played=played)
+    at = told_at(has, change) if has.keeps_times else has.at
+    return replace(has, position_ms=position_ms, played=played, at=at)
+
+
+def told_at(has: Has, change: Change) -> int:
+    """The time that a server which keeps times is told with a change, epoch ms: it never goes back."""
+    return max([change.at, has.at or 0, *(play.at for play in change.plays)])
 
 
 def is_kept(expected: Has, found: Has) -> bool:
     """Whether the server has what it was told, as well as it can have it."""
     at_place = not found.keeps_positions or abs(expected.position_ms - found.position_ms) <= SLACK_MS
     return at_place and (not found.keeps_played or expected.played == found.played)
+
+
+def is_newer(expected: Has, found: Has) -> bool:
+    """Whether what the server has is what somebody did there since, and not what it made of what it was told.
+
+    Only times tell these apart, so where a server keeps none of ours this is False.
+    """
+    return found.keeps_times and found.at is not None and found.at > (expected.at or 0)
 
 
 def sent_mark(change: Change) -> int | None:

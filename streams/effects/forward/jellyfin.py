@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from streams.domain.forwarding import Change, Has
+from streams.domain.forwarding import Change, Has, told_at
 from streams.effects.forward.moments import moment
 from streams.effects.forward.ports import Thing
 from streams.upstream.emby import Emby
@@ -52,6 +52,7 @@ def _has(data: dict[str, Any]) -> Has:
         at=at,
         play_count=count if isinstance(count, int) else 0,
         last_play_at=at,
+        keeps_times=True,
         raw=data,
     )
 
@@ -66,7 +67,7 @@ def _data(has: Has, change: Change) -> dict[str, Any]:
     if change.plays:
         data["PlayCount"] = (has.play_count or 0) + len(change.plays)
     if change.played is not False or change.position_ms:
-        at = max([change.at, has.at or 0, *(play.at for play in change.plays)])
-        text = datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
+        at = datetime.fromtimestamp(told_at(has, change) / 1000, UTC)
+        text = at.isoformat(timespec="milliseconds").removesuffix("+00:00")
         data["LastPlayedDate"] = f"{text}0000Z"
     return data

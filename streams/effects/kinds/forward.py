@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from streams.domain.forwarding import Change, Has, Outcome, after, is_kept, step
+from streams.domain.forwarding import Change, Has, Outcome, after, is_kept, is_newer, step
 from streams.effects.forward.ports import Server, Thing
 from streams.effects.forward.sessions import Sessions
 from streams.effects.kinds import Kind, NotNow
@@ -39,6 +39,10 @@ _log = logs.get(__name__)
 
 class NotKept(Transient):
     """The server said it took a value, and has another."""
+
+
+class MovedOn(Transient):
+    """Somebody went on there between our write and our look at it: that is the server's own, and comes by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,8 @@ def _tell_account(forwards: Forwards, lease: Lease, item: Item, server: Server, 
             forwards.failpoint("forward.written")
             found = ask(server.read(user, thing))
             if not is_kept(expected, found):
+                if is_newer(expected, found):
+                    raise MovedOn("somebody went on there meanwhile")
                 if _stands(change):
                     forwards.rows.may_come_back(item, _values(found, change))
                 raise NotKept("it answered well, and has another value than it was told")
