@@ -130,8 +130,9 @@ class Projection(ABC, Generic[E]):
         del tx, since
         return None
 
-    def switched(self, tx: Connection) -> None:
-        """Called in the transaction that makes rebuilt tables the live ones, after they are."""
+    def renew_elsewhere(self, tx: Connection) -> None:
+        """Bring ``elsewhere`` to what the live tables say. Called in the transaction that makes rebuilt tables the live
+        ones, after they are, and in one that makes core a backup's beside tables that stay."""
 
     @abstractmethod
     def fold(self, batch: Sequence[Record[E]], tx: Connection) -> Folded:

@@ -1,7 +1,11 @@
 """A backup into a database, beside a log that may be older or newer than it, or another one.
 
 One transaction: the tables of core, where projections stand, a higher model_epoch. Rows of read models are no part of
-it: a database that has none rebuilds them from the log, one that has some goes on with them.
+it: a database that has none rebuilds them from the log, one that has some goes on with them, and core follows those
+where it repeats what they say.
+
+What servers were told since the backup core does not know. So every play that was reported before the restore counts as
+tried: a server is asked first whether it has it.
 """
 
 from __future__ import annotations
@@ -84,8 +88,10 @@ def restore(
     rows = load(connection, reader)
     words = _place(connection, reader.manifest.offsets, logs, projections)
     connection.execute(
-        "UPDATE model.epoch SET model_epoch = greatest(model_epoch, %s)", (reader.manifest.model_epoch + 1,)
+        "UPDATE model.epoch SET model_epoch = greatest(model_epoch, %s), restored_at = clock_timestamp()",
+        (reader.manifest.model_epoch + 1,),
     )
+    connection.execute("UPDATE core.forward_plays SET tried = true")
     return Restored(rows, tuple(words), _unpublish(connection, in_log))
 
 
@@ -110,6 +116,7 @@ def _place(
         ).fetchone()
         assert standing is not None
         if rebuilt and standing[1]:
+            kind().renew_elsewhere(connection)
             words.append(f"{name}: its read models are there, and go on where they stand")
             continue
         placing = place(rows, logs[topic].topic_id, logs[topic].extents, rebuilt=rebuilt, log_epoch=standing[0] or 1)

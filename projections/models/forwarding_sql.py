@@ -76,11 +76,14 @@ WHERE w.source_id = r.source_id AND w.user_ref = r.user_ref AND w.media_id = r.m
   AND (r.log_epoch, r.version) > (w.log_epoch, w.version) AND r.logged_at >= w.logged_at
 """
 
+# What was reported before core became a backup's is folded again from the backup on, and may have been told then.
 PLAYS = """
-INSERT INTO core.forward_plays (source_id, user_ref, media_id, log_epoch, version, played_at)
-SELECT r.source_id, r.user_ref, r.media_id, r.log_epoch, r.version, r.played_at
+INSERT INTO core.forward_plays (source_id, user_ref, media_id, log_epoch, version, played_at, tried)
+SELECT r.source_id, r.user_ref, r.media_id, r.log_epoch, r.version, r.played_at,
+    coalesce(r.logged_at < extract(epoch FROM e.restored_at) * 1000, false)
 FROM jsonb_to_recordset(%(rows)s::jsonb) AS r (source_id text, user_ref text, media_id text, log_epoch integer,
     version bigint, played_at bigint, logged_at bigint)
+CROSS JOIN model.epoch e
 WHERE NOT EXISTS (
     SELECT FROM core.tasks t WHERE t.kind = 'forward' AND t.key = r.user_ref || ':' || r.media_id
       AND ((t.log_epoch, t.wanted_version) >= (r.log_epoch, r.version)

@@ -59,7 +59,7 @@ class LibraryProjection(Projection[Change]):
     def prepare(self, connection: Connection) -> None:
         connection.execute(sql.CREATE_STAGES.encode())
 
-    def switched(self, tx: Connection) -> None:
+    def renew_elsewhere(self, tx: Connection) -> None:
         # What the door looks up follows; names it made up itself and the library never spoke of stay.
         tx.execute(sql.RENEW_DOORS_ALIASES.encode())
 

@@ -90,7 +90,7 @@ def switch(tx: psycopg.Connection[Any], source: str, projection: Projection[Any]
     tables.drop(tx, tables.FORMER)
     tx.execute(sql.SQL("ALTER SCHEMA {} RENAME TO {}").format(sql.Identifier(_SWAP), sql.Identifier(tables.FORMER)))
     renew_views(tx, views)
-    projection.switched(tx)
+    projection.renew_elsewhere(tx)
     row = tx.execute("UPDATE model.epoch SET model_epoch = model_epoch + 1 RETURNING model_epoch").fetchone()
     assert row is not None
     correlation_id = uuid.uuid4().hex

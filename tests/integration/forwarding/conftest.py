@@ -33,6 +33,7 @@ def household(homes_database: tuple[Settings, str]) -> Iterator[Household]:
     settings, superuser = homes_database
     with psycopg.connect(superuser, autocommit=True) as connection:
         connection.execute(f"TRUNCATE {_EMPTIED} CASCADE".encode())
+        connection.execute("UPDATE model.epoch SET restored_at = NULL")
     made = Household(settings, superuser)
     try:
         yield made

@@ -15,12 +15,16 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import psycopg
 from fastapi import FastAPI
 
+from projections.backup.archive import verified
+from projections.backup.copying import write
+from projections.backup.restoring import restore
 from projections.base import Record
 from projections.dlq.redrive import _REVIVE
 from projections.dlq.ways import Revive, way_of
@@ -59,6 +63,9 @@ from tests.integration.projections.world import eventually
 PERSON = "a" * 32
 REPORTS = "cmVwb3J0ZWQtdG9waWMtaWQ"
 TELLING = Limits(timeout_s=1.0, attempts=1, rest_s=15.0)
+_CONNECTED = """
+SELECT usename FROM pg_stat_activity
+WHERE datname = current_database() AND usename LIKE 'playhead%' AND usename <> 'playhead_owner'"""
 
 
 @dataclass
@@ -318,6 +325,20 @@ class Household:
             self.work()
             self.pass_time(30)
         return sum(home.faulty.write_count for home in self.homes.values()) - before
+
+    def back_up(self, file: Path) -> None:
+        with psycopg.connect(**self.settings.postgres.conninfo("owner")) as connection:
+            write(connection, file, "key")
+
+    def restore(self, file: Path) -> None:
+        """Core is the backup's again; this is now, by the fake clock too."""
+        eventually(lambda: not self.query(_CONNECTED), "all roles have stopped")
+        with verified(file) as reader, psycopg.connect(**self.settings.postgres.conninfo("owner")) as connection:
+            restore(connection, reader, {}, {}, lambda source_id, upstream_user: True, replace=True)
+        moved = (
+            "UPDATE model.epoch SET restored_at = to_timestamp(%s / 1000.0) WHERE restored_at IS NOT NULL RETURNING 1"
+        )
+        assert self.query(moved, self.clock.now_ms()) == [(1,)]
 
     def redrive(self, task: Task) -> int:
         """As 'playhead dlq redrive' does with the task's letter; how many tasks are due again by it."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from streams.runtime.errors import Permanent
@@ -30,11 +32,16 @@ class Room:
         if target.item:
             household.item(self.there, target.item, LENGTH_MS, MBID, self.media_kind, "song")
 
-    def say(self, kind: str, position_ms: int | None = None) -> None:
+    def say(self, kind: str, position_ms: int | None = None, session_id: str = "s") -> None:
         self.household.pass_time(60)
         self.household.report(
-            self.home, SONG, kind, position_ms, duration_ms=LENGTH_MS, media_kind=self.media_kind, session_id="s"
+            self.home, SONG, kind, position_ms, duration_ms=LENGTH_MS, media_kind=self.media_kind, session_id=session_id
         )
+
+    def play(self, session_id: str) -> None:
+        """From the beginning to the end, once."""
+        for kind, position_ms in (("start", 0), ("progress", 60_000), ("progress", 120_000), ("finish", None)):
+            self.say(kind, position_ms, session_id)
 
     @property
     def at(self) -> int:
@@ -96,6 +103,28 @@ def test_a_play_whose_answer_was_lost_is_counted_once(room: Room, fault: str) ->
     assert room.plays == 1
     assert room.household.query("SELECT count(*) FROM core.forward_plays") == [(0,)]
     assert room.household.letters.written == []
+
+
+@of(COUNT_PLAYS, "jellyfin", "plex", "gonic")
+def test_plays_that_were_told_after_a_backup_are_not_told_again_when_it_is_restored(room: Room, tmp_path: Path) -> None:
+    household, file = room.household, tmp_path / "b.zip"
+    room.play("1")
+    household.back_up(file)
+    household.work()
+    folded = len(household.decisions)
+    for session in ("2", "3"):
+        room.play(session)
+        household.work()
+    assert room.plays == 3
+    household.pass_time(60)
+    household.restore(file)
+    household.project(household.decisions[folded:])
+    household.work()
+    assert room.plays == 3
+    assert household.query("SELECT count(*) FROM core.forward_plays") == [(0,)]
+    room.play("4")
+    household.work()
+    assert room.plays == 4, "what is played from then on is told as ever"
 
 
 @of(KEEP_POSITIONS, "jellyfin", "navidrome")
