@@ -62,10 +62,12 @@ class Invalidation:
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What a batch changed. ``stale`` counts records that were older than their row and changed nothing."""
+    """What a batch changed. ``stale`` counts records that were older than their row and changed nothing. ``untidy``:
+    the projection's ``tidy`` has something to do now."""
 
     invalidations: Sequence[Invalidation]
     stale: int = 0
+    untidy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,10 @@ class Projection(ABC, Generic[E]):
     def renew_elsewhere(self, tx: Connection) -> None:
         """Bring ``elsewhere`` to what the live tables say. Called in the transaction that makes rebuilt tables the live
         ones, after they are, and in one that makes core a backup's beside tables that stay."""
+
+    def tidy(self, tx: Connection) -> None:
+        """Called for the live projection in a transaction of its own, when it begins and after a batch that was
+        ``untidy``: what the log says, done where nobody follows the log. Repeating it is harmless."""
 
     @abstractmethod
     def fold(self, batch: Sequence[Record[E]], tx: Connection) -> Folded:

@@ -87,6 +87,8 @@ class Runner(Generic[E]):
         self._positions: dict[int, Position] = {}
         self._checked_at = 0.0
         self._kept_house_at: float | None = None
+        # Whoever ran before may have ended between a batch and what it left to tidy.
+        self._untidy = True
         self._random = random.Random()  # noqa: S311 - spreads retries
 
     def run(self, stop: threading.Event) -> None:
@@ -191,6 +193,8 @@ class Runner(Generic[E]):
             self._failpoint("projection.offset_written")
             self._guard.confirm(asked, [seen for seen, _ in moves])
         self._positions |= {new.partition: new for _, new in moves}
+        if folded.untidy:
+            self._untidy, self._kept_house_at = True, None
         self._failpoint("projection.committed")
         self._flood.keep(outcomes)
         source.report({new.partition: new.next_offset for _, new in moves})
@@ -253,7 +257,8 @@ class Runner(Generic[E]):
         source.unsettled = True
 
     def _keep_house(self) -> None:
-        """Now and then: partitions of processed_events for the days to come, and away with the expired ones."""
+        """Now and then: partitions of processed_events for the days to come, and away with the expired ones; and what
+        the projection has to tidy."""
         now = time.monotonic()
         if self._kept_house_at is not None and now - self._kept_house_at < HOUSEKEEPING_EVERY_S:
             return
@@ -261,6 +266,10 @@ class Runner(Generic[E]):
         try:
             with self._writer.transaction() as tx:
                 tx.execute("SELECT model.keep_event_days(%s, %s)", (EVENT_DAYS_AHEAD, EVENT_DAYS_KEPT))
+            if self._untidy:
+                with self._writer.transaction() as tx:
+                    self._projection.tidy(tx)
+                self._untidy = False
         except Unavailable as exc:
             # A long reader holds the tables: rows of a day without a partition go to the default one.
             _log.info("housekeeping put off", reason=str(exc))

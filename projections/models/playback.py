@@ -84,7 +84,7 @@ class PlaybackProjection(Projection[Decided]):
         folded = self._decided(decisions, tx) if decisions else Folded(())
         if not asked:
             return folded
-        return Folded([*folded.invalidations, *_forget(asked, tx)], stale=folded.stale)
+        return Folded([*folded.invalidations, *_forget(asked, tx)], stale=folded.stale, untidy=True)
 
     def fold_late(self, record: Record[Decided], tx: Connection) -> Folded:
         event = record.event
@@ -106,6 +106,10 @@ class PlaybackProjection(Projection[Decided]):
                 },
             )
         return folded
+
+    def tidy(self, tx: Connection) -> None:
+        # Tables kept for a rollback, and what an ended rebuild left, never come to the word in the log.
+        tx.execute(sql.FORGET_IN_COPIES.encode())
 
     def _decided(self, batch: Sequence[Record[PlaybackDecided]], tx: Connection) -> Folded:
         newest, moved = per_key(batch)

@@ -182,6 +182,7 @@ SELECT_ALL_FORGOTTEN = "SELECT user_ref FROM model.forgotten_users"
 SELECT_FORGOTTEN = "SELECT user_ref FROM model.forgotten_users WHERE user_ref = ANY(%s)"
 INSERT_FORGOTTEN = f"""
 INSERT INTO model.forgotten_users (user_ref, {_VERSION}) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"""
+FORGET_IN_COPIES = "SELECT core.forget_in_copies(ARRAY(SELECT user_ref FROM model.forgotten_users))"
 # Each returns the media it was about: their keys are stale.
 DELETE_PERSON = (
     "WITH gone AS (DELETE FROM model.playback_progress WHERE user_ref = %s RETURNING joined || media_id AS media)"

@@ -18,6 +18,9 @@ from projections.rebuild.aimed import plain
 LIVE: Final = "model"
 NEXT: Final = "model_next"
 FORMER: Final = "model_old"
+CHECK: Final = "model_check"
+"""Of reconcile alone: a rebuild that an operator has begun is not touched."""
+COPIES: Final = (NEXT, FORMER, CHECK)
 
 _INDEXES: Final = """
 SELECT pg_get_indexdef(i.indexrelid), i.indisunique, k.conname, pg_get_constraintdef(k.oid)

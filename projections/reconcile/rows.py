@@ -18,8 +18,6 @@ from streams.runtime.errors import ConfigurationError, Unavailable
 from streams.runtime.failpoints import Failpoint, disarmed
 from streams.runtime.settings import Settings
 
-SCHEMA: Final = "model_check"
-"""Of reconcile alone: a rebuild that an operator has begun is not touched."""
 SWITCH_TRIES: Final = 5
 _HOW: Final = {"missing": Cause.ROW_EXTRA, "extra": Cause.ROW_DELETED, "differs": Cause.ROW_EDITED}
 _PEOPLE: Final = frozenset({"title", "name", "error_text"})
@@ -71,7 +69,7 @@ def _beside(
     projection: Projection[Any], settings: Settings, contract: Contract, stop: threading.Event, failpoint: Failpoint
 ) -> Iterator[Rebuild]:
     _clear_others(settings, projection)
-    with Rebuild(projection, settings, contract, schema=SCHEMA, failpoint=failpoint, stop=stop) as rebuild:
+    with Rebuild(projection, settings, contract, schema=tables.CHECK, failpoint=failpoint, stop=stop) as rebuild:
         try:
             rebuild.open(Beginning())
         except ConfigurationError:
@@ -88,18 +86,18 @@ def _clear_others(settings: Settings, projection: Projection[Any]) -> None:
         [(free,)] = tx.execute(LOCK.replace(b"advisory_lock", b"advisory_xact_lock")).fetchall()
         if not free:
             raise Unavailable("a rebuild is at work: rows are compared when it is done")
-        if tx.execute("SELECT to_regclass(%s)", (f"{SCHEMA}.about",)).fetchone() == (None,):
-            tables.drop(tx, SCHEMA)
+        if tx.execute("SELECT to_regclass(%s)", (f"{tables.CHECK}.about",)).fetchone() == (None,):
+            tables.drop(tx, tables.CHECK)
             return
-        row = tx.execute(f"SELECT projection FROM {SCHEMA}.about".encode()).fetchone()  # noqa: S608 - a constant
+        row = tx.execute(f"SELECT projection FROM {tables.CHECK}.about".encode()).fetchone()  # noqa: S608 - a constant
         if row is None or row[0] != projection.name:
-            tables.drop(tx, SCHEMA)
+            tables.drop(tx, tables.CHECK)
 
 
 def _drop(settings: Settings) -> bool:
     with answering(), connect(settings) as tx:
-        known = tables.exists(tx, SCHEMA)
-        tables.drop(tx, SCHEMA)
+        known = tables.exists(tx, tables.CHECK)
+        tables.drop(tx, tables.CHECK)
         return known
 
 

@@ -102,6 +102,6 @@ REVOKE ALL ON FUNCTION core.want_cache(text, text, integer, bigint, text) FROM P
 GRANT EXECUTE ON FUNCTION core.want_cache(text, text, integer, bigint, text) TO playhead_worker;
 GRANT SELECT ON api.collections, api.collection_items, api.items, api.sources TO playhead_worker;
 
--- who is forgotten is forgotten in tables kept for a rollback too
+-- who is forgotten is forgotten in tables of rebuilds and in those kept for a rollback too
 REVOKE ALL ON FUNCTION core.forget_in_copies(text[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION core.forget_in_copies(text[]) TO playhead_door;
+GRANT EXECUTE ON FUNCTION core.forget_in_copies(text[]) TO playhead_door, playhead_projector;

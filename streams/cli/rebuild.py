@@ -33,8 +33,8 @@ def rebuild(
     Nothing outside notices: no effects, no invalidations, and the live projection goes on. A rebuild that ended in any
     way goes on where it was. With --switch the rebuilt tables take the place of the live ones in one transaction, under
     a higher model epoch; 'playhead rebuild rollback' brings the former ones back, up to date, and 'playhead rebuild
-    discard' drops those as well as a rebuild that is not wanted any more. --from takes older rows over from the live
-    model as they are.
+    discard' drops those as well as a rebuild that is not wanted any more and what 'playhead reconcile' left. --from
+    takes older rows over from the live model as they are.
 
     Exit code 1 when the models differ and nothing was switched.
 
@@ -58,7 +58,7 @@ def rebuild(
     settings = Settings.load()
     logs.configure("rebuild", level="WARNING")
     if what == "discard":
-        dropped = [schema for schema in (tables.NEXT, tables.FORMER) if discard(settings, schema)]
+        dropped = [schema for schema in tables.COPIES if discard(settings, schema)]
         if as_json:
             emit_json({"dropped": dropped})
         else:

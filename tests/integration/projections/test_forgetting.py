@@ -7,8 +7,12 @@ from dataclasses import replace
 import pytest
 
 from projections.offsets import adopt_log, rewind
+from projections.rebuild import tables
+from projections.rebuild.running import Rebuild
+from projections.rebuild.starts import Beginning
 from schemas.events import PlaybackDecided, SourcePosition, UserForgotten
-from tests.integration.projections.world import World
+from streams.runtime.forgetting import forget_in_copies
+from tests.integration.projections.world import World, eventually, projection_of
 from tests.projections.decisions import NOW_MS, REPORTED_TOPIC_ID, Household, partition_for
 
 pytestmark = pytest.mark.services
@@ -94,3 +98,40 @@ def test_given_everything_is_in_one_batch_with_the_word_then_only_the_others_hav
     assert not world.dead_letters()
     people = world.query("SELECT DISTINCT user_ref FROM model.playback_progress")
     assert {user for (user,) in people} == {one.user_ref for one in before} - {ana.user_ref}
+
+
+def beside(world: World, user: str) -> dict[str, int]:
+    """How many rows of a person each schema beside the live one has."""
+    return {
+        schema: sum(
+            int(world.query(f"SELECT count(*) FROM {schema}.{table} WHERE user_ref = %s", user)[0][0])
+            for table in TABLES
+        )
+        for schema in tables.COPIES
+    }
+
+
+def test_who_is_forgotten_is_forgotten_in_tables_that_nobody_folds_into_any_more(world: World) -> None:
+    before = Household(seed=9).decisions(120)
+    ana, ben = before[0], next(one for one in before if one.user_ref != before[0].user_ref)
+    world.produce(before)
+    world.project(120)
+    for schema, switched in ((tables.NEXT, True), (tables.NEXT, False), (tables.CHECK, False)):
+        with Rebuild(projection_of(world.topic), world.settings, world.contract, schema=schema) as rebuild:
+            rebuild.open(Beginning())
+            assert rebuild.catch_up()
+            if switched:
+                rebuild.switch()
+    assert all(beside(world, ana.user_ref).values())
+    bens = beside(world, ben.user_ref)
+    assert all(bens.values())
+
+    forget(world, ana, 10_000)
+    with world.running():
+        eventually(lambda: not any(beside(world, ana.user_ref).values()), "nothing of her is left anywhere")
+    assert not any(rows_of(world, ana.user_ref).values())
+    assert beside(world, ben.user_ref) == bens
+
+    with world.connect("door") as door:
+        assert forget_in_copies(door, [ben.user_ref]) == sum(bens.values())
+    assert not any(beside(world, ben.user_ref).values())

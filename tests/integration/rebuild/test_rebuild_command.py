@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from projections.entry import PROJECTIONS
+from projections.rebuild import tables
+from projections.rebuild.starts import Beginning
 from streams.cli.app import main
 from streams.runtime import logs
 from tests.integration.projections.world import World, projection_of
-from tests.integration.rebuild.test_rebuild import household
+from tests.integration.rebuild.test_rebuild import household, rebuild_of
 
 pytestmark = [pytest.mark.services, pytest.mark.xdist_group("rebuild"), pytest.mark.long]
 
@@ -62,6 +64,16 @@ def test_from_a_difference_to_the_switch_and_back(world: World, playhead: Playhe
     assert world.digests() != before
     assert playhead("discard") == (0, {"dropped": ["model_old"]})
     assert playhead("rollback")[0] == 78
+
+
+def test_what_was_left_of_a_rebuild_and_of_a_comparison_is_dropped(world: World, playhead: Playhead) -> None:
+    world.produce(household(67).decisions(10))
+    world.project(10)
+    for schema in (tables.NEXT, tables.CHECK):
+        with rebuild_of(world, schema) as rebuild:
+            rebuild.open(Beginning())
+    assert playhead("discard") == (0, {"dropped": ["model_next", "model_check"]})
+    assert playhead("discard") == (0, {"dropped": []})
 
 
 def test_what_is_no_read_model_is_wrong_usage(playhead: Playhead) -> None:
