@@ -83,9 +83,10 @@ class Rebuild:
 
     def __enter__(self) -> Rebuild:
         try:
-            # Its transaction must not be the one a switch waits for.
-            self._lock = psycopg.connect(**self._settings.postgres.conninfo("owner"), autocommit=True)
-            [(free,)] = self._lock.execute(LOCK).fetchall()
+            with answering():
+                # Its transaction must not be the one a switch waits for.
+                self._lock = psycopg.connect(**self._settings.postgres.conninfo("owner"), autocommit=True)
+                [(free,)] = self._lock.execute(LOCK).fetchall()
             if not free:
                 raise ConfigurationError("another rebuild is at work")
         except BaseException:

@@ -117,7 +117,8 @@ def reconcile(
     run = _Run(settings, contract, chosen, projections, stop, shown, clock, failpoint)
     for scope in Scope:
         if scope in chosen.scopes and not stop.is_set():
-            run.check(scope)
+            with answering():
+                run.check(scope)
             metrics.RECONCILE_LOOKED_AT.labels(scope.value).set(run.findings.looked_at.get(scope, 0))
             failpoint("reconcile.checked")
     findings = run.findings
@@ -169,7 +170,7 @@ class _Run:
         match scope:
             case Scope.ORPHANS | Scope.ALIASES:
                 self.shown(scope, "", 0, None)
-                with answering(), connect(self.settings) as tx:
+                with connect(self.settings) as tx:
                     tx.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
                     (check_orphans if scope is Scope.ORPHANS else check_aliases)(tx, self.findings)
             case Scope.LIBRARY:
@@ -199,15 +200,14 @@ class _Run:
     def _progress(self) -> None:
         with Sessions(self.clock, per_s=PER_S) as sessions:
             for source_id in self._sources(_SERVERS):
-                with answering():
-                    check_progress(
-                        self.settings,
-                        source_id,
-                        sessions,
-                        self.findings,
-                        stop=self.stop,
-                        told=lambda source, done, total: self.shown(Scope.PROGRESS, source, done, total),
-                    )
+                check_progress(
+                    self.settings,
+                    source_id,
+                    sessions,
+                    self.findings,
+                    stop=self.stop,
+                    told=lambda source, done, total: self.shown(Scope.PROGRESS, source, done, total),
+                )
 
     def _rows(self) -> None:
         for name, kind in self.projections.items():
@@ -239,7 +239,7 @@ class _Run:
     def _sources(self, query: str) -> list[str]:
         if self.chosen.source_id is not None:
             return [self.chosen.source_id]
-        with answering(), connect(self.settings) as tx:
+        with connect(self.settings) as tx:
             return [row[0] for row in tx.execute(query.encode()).fetchall()]
 
 
