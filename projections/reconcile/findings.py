@@ -198,6 +198,15 @@ class Findings:
     def count(self) -> int:
         return sum(one.count for one in self.drift.values())
 
+    @property
+    def compared(self) -> bool:
+        """False when there was something to compare, and nothing of it could be."""
+        return not self.passed_over or bool(self.count) or any(self.looked_at.values())
+
+    def saw(self, scope: Scope) -> bool:
+        """False when nothing could be compared of this."""
+        return bool(self.looked_at.get(scope)) or scope not in {passed for passed, _, _ in self.passed_over}
+
     def causes(self) -> Iterator[tuple[Cause, Drift]]:
         """In the order of Cause."""
         return ((cause, self.drift[cause]) for cause in Cause if cause in self.drift)

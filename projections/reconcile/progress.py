@@ -12,6 +12,7 @@ What a server has of media we know nothing of is found by the sweeps of polling,
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
@@ -109,7 +110,7 @@ def check_progress(
     stop: threading.Event,
     told: Told = lambda *_: None,
 ) -> None:
-    """Ask one source's server for everything that was played of it here. A server that is away is passed over."""
+    """Ask one source's server for everything that was played of it here. What it does not answer is passed over."""
     with connect(settings) as tx:
         entry = upstream_entry(tx, source_id)
         if entry is None or entry.kind in LISTS_NOTHING:
@@ -122,6 +123,7 @@ def check_progress(
     is_told = bool(row and row[0])
     own: list[tuple[_Item, Has]] = []
     failures = 0
+    unasked: Counter[str] = Counter()
     for number, item in enumerate(items, 1):
         try:
             has = _has(sessions, entry, item, stop)
@@ -130,14 +132,21 @@ def check_progress(
             continue  # the library's affair
         except (UpstreamError, Transient, ConfigurationError) as exc:
             failures += 1
+            why = f"the server does not answer: {type(exc).__name__}"
+            unasked[why] += 1
             if failures >= FAILURES_MAX:
-                findings.pass_over(Scope.PROGRESS, source_id, f"the server does not answer: {type(exc).__name__}")
+                unasked[why] += len(items) - number
                 break
+            continue
+        if has is None:
+            unasked["nobody's secret is known there who may ask for the person"] += 1
             continue
         findings.looked(Scope.PROGRESS, 1)
         told(source_id, number, len(items))
-        if has is not None and _judge(source_id, item, has, is_told, findings):
+        if _judge(source_id, item, has, is_told, findings):
             own.append((item, has))
+    for why, times in sorted(unasked.items()):
+        findings.pass_over(Scope.PROGRESS, source_id, f"{times} of {len(items)} items: {why}")
     with connect(settings) as tx:
         _report(tx, source_id, own, ids, findings)
 

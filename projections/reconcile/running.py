@@ -244,12 +244,14 @@ class _Run:
 
 
 def _account(findings: Findings, repaired: Mapping[str, int], chosen: Chosen) -> None:
-    """Gauges of what was compared; of one source's library and playback under its name."""
+    """Gauges of what was compared; of one source's library and playback under its name. What could not be is as it was
+    found last."""
     for cause in Cause:
-        if (scope := scope_of(cause)) in chosen.scopes:
+        if (scope := scope_of(cause)) in chosen.scopes and findings.saw(scope):
             source = chosen.source_id or "" if scope in OF_A_SOURCE else ""
             drift = findings.drift.get(cause)
             metrics.RECONCILE_DRIFT.labels(cause.value, source).set(drift.count if drift else 0)
     for kind, times in repaired.items():
         metrics.RECONCILE_REPAIRS.labels(kind).inc(times)
-    metrics.RECONCILE_RUNS.labels("drift" if findings.count else "in_order").inc()
+    found = "drift" if findings.count else "in_order" if findings.compared else "not_compared"
+    metrics.RECONCILE_RUNS.labels(found).inc()

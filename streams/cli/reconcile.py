@@ -31,7 +31,8 @@ def reconcile(
     invalidations; read models that differ are made anew from their log and switched to. What a server or the log has
     to do takes its time: run it again later, and it finds nothing.
 
-    Exit code 1 when drift was found and not repaired.
+    What can't be compared now (a server is away, a rebuild at work) is named, with the reason. Exit code 1 when drift
+    was found and not repaired, 69 when nothing could be compared.
 
     Examples:  playhead reconcile  ·  playhead reconcile --only rows,cache --json  ·  playhead reconcile --repair
     """
@@ -42,7 +43,7 @@ def reconcile(
     from streams.cli.stopping import until_signal
     from streams.runtime import logs
     from streams.runtime.contract import Contract
-    from streams.runtime.errors import EXIT_DIFFERENCES
+    from streams.runtime.errors import EXIT_DIFFERENCES, EXIT_UNAVAILABLE
     from streams.runtime.failpoints import armed
     from streams.runtime.settings import Settings
 
@@ -73,6 +74,8 @@ def reconcile(
         raise typer.Exit(130)
     if not outcome.in_order:
         raise typer.Exit(EXIT_DIFFERENCES)
+    if not outcome.findings.compared:
+        raise typer.Exit(EXIT_UNAVAILABLE)
 
 
 def _tell(outcome: Outcome, *, would: bool) -> None:
@@ -94,8 +97,14 @@ def _tell(outcome: Outcome, *, would: bool) -> None:
         typer.echo(f"{'would put' if would else 'put'} into the log: {said}")
     elif found:
         typer.echo("'playhead reconcile --repair' mends it")
-    else:
+    elif not outcome.findings.compared:
+        typer.echo("nothing could be compared: try again later")
+    elif outcome.findings.passed_over:
+        typer.echo("what was compared agrees")
+    elif any(outcome.findings.looked_at.values()):
         typer.echo("all of it agrees")
+    else:
+        typer.echo("there was nothing to compare")
 
 
 def _planned(outcome: Outcome) -> dict[str, int]:

@@ -155,7 +155,9 @@ RECONCILE_DRIFT = _gauge(
 )
 RECONCILE_LOOKED_AT = _gauge("reconcile_looked_at", "Things the newest reconcile compared.", ("scope",))
 RECONCILE_REPAIRS = _counter("reconcile_repairs", "What reconcile put into the log to mend drift.", ("repair",))
-RECONCILE_RUNS = _counter("reconcile_runs", "Runs of reconcile, by what they found: drift, in_order.", ("found",))
+RECONCILE_RUNS = _counter(
+    "reconcile_runs", "Runs of reconcile, by what they found: drift, in_order, not_compared.", ("found",)
+)
 CRASHES = _counter("crashes", "Roles that ended unexpectedly and were started again.", ("role",))
 STARTED_SECONDS = _gauge("role_started_seconds", "When this process began, epoch seconds.", ("role",))
 

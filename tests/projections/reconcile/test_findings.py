@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from projections.reconcile.findings import EXAMPLES_MAX, MEANING, Cause, Findings, Refold, Scan, Scope, scope_of
 from projections.reconcile.repairs import name_of
-from projections.reconcile.running import Outcome
+from projections.reconcile.running import Chosen, Outcome, _account
+from streams.runtime import metrics
 
 
 def test_all_are_counted_and_the_first_are_told() -> None:
@@ -51,3 +52,27 @@ def test_what_could_not_be_compared_is_told_and_is_no_drift() -> None:
         [{"scope": "library", "what": "shelf", "why": "away"}],
     )
     assert name_of(Scan("shelf")) == "scan"
+
+
+def test_a_run_that_could_compare_nothing_is_told_from_one_that_agrees() -> None:
+    findings = Findings()
+    assert findings.compared, "there was nothing to compare"
+    findings.pass_over(Scope.LIBRARY, "shelf", "away")
+    findings.looked(Scope.LIBRARY, 0)
+    assert (findings.compared, findings.saw(Scope.LIBRARY), findings.saw(Scope.ROWS)) == (False, False, True)
+    findings.looked(Scope.ROWS, 7)
+    assert (findings.compared, findings.saw(Scope.LIBRARY)) == (True, False)
+    findings.looked(Scope.LIBRARY, 1)
+    assert findings.saw(Scope.LIBRARY)
+
+
+def test_what_was_found_last_is_shown_until_it_can_be_compared_again() -> None:
+    gauge = metrics.RECONCILE_DRIFT.labels(Cause.GONE_UPSTREAM.value, "attic")
+    gauge.set(3)
+    findings = Findings()
+    findings.pass_over(Scope.LIBRARY, "attic", "away")
+    _account(findings, {}, Chosen((Scope.LIBRARY,), "attic"))
+    assert gauge._value.get() == 3
+    findings.looked(Scope.LIBRARY, 1)
+    _account(findings, {}, Chosen((Scope.LIBRARY,), "attic"))
+    assert gauge._value.get() == 0

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
-from projections.reconcile.findings import Cause, Findings
-from projections.reconcile.progress import _item, _judge, _told
+import pytest
+
+from projections.reconcile import progress
+from projections.reconcile.findings import Cause, Findings, Scope
+from projections.reconcile.progress import FAILURES_MAX, _item, _judge, _told, check_progress
 from streams.domain.forwarding import Has
 from streams.ingest.pollers.statements import EventIds
+from streams.upstream.errors import UpstreamAway
 
 NOON = 1_796_000_000_000
 FORWARDED: dict[str, Any] = {"place": "at", "w_position": 600_000, "w_time": NOON, "sent": [600_000]}
 
 
-def judged(has: Has, *, is_told: bool = True, **changes: Any) -> tuple[bool, dict[Cause, int], dict[str, int]]:
-    """Whether it is the server's own, what was found, and what is settled."""
+def listed(**changes: Any) -> list[Any]:
+    """A row of what is compared."""
     row = {
         "user": "u", "account": "ana", "media": "m", "upstream": "1", "media_kind": "video", "duration": 6_000_000,
         "position": 600_000, "phase": "stopped", "played": False, "event_time": NOON, "log_epoch": 1, "version": 1,
@@ -23,8 +31,13 @@ def judged(has: Has, *, is_told: bool = True, **changes: Any) -> tuple[bool, dic
         "dead": False, "waits": False,
     }  # fmt: skip
     assert not changes.keys() - row.keys()
+    return list((row | changes).values())
+
+
+def judged(has: Has, *, is_told: bool = True, **changes: Any) -> tuple[bool, dict[Cause, int], dict[str, int]]:
+    """Whether it is the server's own, what was found, and what is settled."""
     findings = Findings()
-    own = _judge("attic", _item(list((row | changes).values())), has, is_told, findings)
+    own = _judge("attic", _item(listed(**changes)), has, is_told, findings)
     return own, {cause: one.count for cause, one in findings.causes()}, findings.settled
 
 
@@ -88,3 +101,42 @@ def test_the_same_word_of_a_server_is_one_report_and_another_word_another() -> N
     assert _told(item, has, ids).event_id != _told(item, replace(has, position_ms=901_000), ids).event_id
     ended = _told(item, Has(0, played=True, at=NOON), ids)
     assert (ended.kind, ended.played, ended.origin, ended.occurred_at) == ("finish", True, "reconcile", NOON)
+
+
+def compared(monkeypatch: pytest.MonkeyPatch, answers: list[Has | Exception | None]) -> Findings:
+    """What comes of a server that answers so for one item after the other."""
+    left = iter(answers)
+
+    def has(*_: Any) -> Has | None:
+        answer = next(left)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    rows = SimpleNamespace(fetchone=lambda: (True,), fetchall=lambda: [listed() for _ in answers])
+
+    @contextmanager
+    def connect(_: Any) -> Iterator[Any]:
+        yield SimpleNamespace(execute=lambda *_: rows)
+
+    monkeypatch.setattr(progress, "connect", connect)
+    monkeypatch.setattr(progress, "upstream_entry", lambda *_: SimpleNamespace(source_id="attic", kind="jellyfin"))
+    monkeypatch.setattr(progress, "_has", has)
+    findings, settings = Findings(), SimpleNamespace(identity=SimpleNamespace(key=lambda: b"k" * 32))
+    sessions: Any = None
+    check_progress(settings, "attic", sessions, findings, stop=threading.Event())  # type: ignore[arg-type]
+    return findings
+
+
+def test_every_item_the_server_did_not_answer_for_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    same, away = Has(600_000, at=NOON), UpstreamAway("away")
+    found = compared(monkeypatch, [same, away, None])
+    assert found.looked_at == {Scope.PROGRESS: 1}
+    assert found.passed_over == [
+        (Scope.PROGRESS, "attic", "1 of 3 items: nobody's secret is known there who may ask for the person"),
+        (Scope.PROGRESS, "attic", "1 of 3 items: the server does not answer: UpstreamAway"),
+    ]
+    assert not compared(monkeypatch, [away]).compared
+    [(_, _, why)] = compared(monkeypatch, [away] * (FAILURES_MAX + 3)).passed_over
+    assert why.startswith("8 of 8 items")
+    assert compared(monkeypatch, [same]).passed_over == []
