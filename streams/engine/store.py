@@ -164,9 +164,14 @@ class Store:
         return since is not None and time.monotonic() - since >= self._flush_interval
 
     def flush(self) -> None:
-        """Bring RocksDB to ``state``: dirty rows and state in one batch. Not beside a commit."""
+        """Bring RocksDB to ``state``: dirty rows and state in one batch. Not beside a commit.
+
+        Returns when it is there, also when another flush is bringing it. Raises Crash when a write has failed.
+        """
         with self._flushing:
-            if self._unwritten_since is None or self.state is None or self._failed:
+            if self._failed:
+                raise Crash(f"local state {self.path}: a write failed before, and it lags behind")
+            if self._unwritten_since is None or self.state is None:
                 return
             taken = [table.take_dirty() for table in self._tables.values()]
             self._write(chain.from_iterable(taken), self.state)
@@ -218,9 +223,9 @@ class Store:
         return Crash(f"local state {self.path}: {error}")
 
     def close(self) -> None:
-        """Flush and release the directory. Closing twice is fine."""
+        """Flush, unless a write has failed, and release the directory. Closing twice is fine."""
         try:
-            if self._db is not None:
+            if self._db is not None and not self._failed:
                 self.flush()
         finally:
             self._release()

@@ -128,6 +128,8 @@ def test_given_a_flush_that_failed_then_no_position_is_written_without_its_rows(
         store.flush()
     store._db = database
     store.commit({b"t\0": {b"c": b"3"}}, later)
+    with pytest.raises(Crash, match="a write failed before"):
+        list(store.table(b"t\0").scan(b""))
     store.close()
     again = Store(tmp_path / "0")
     assert again.state == STATE
