@@ -79,6 +79,10 @@ class Poller:
         self._lag_at = 0.0
         self._assignments = 0
         self._stuck = False
+        #: Topics and partitions that brought records since the last assignment.
+        self._begun: set[tuple[str, int]] = set()
+        #: What librdkafka was told to pause: topics by partition number.
+        self._paused: dict[int, set[str]] = {}
         #: Monotonic time of the last turn of the poll loop, for the watchdog.
         self.beat = time.monotonic()
 
@@ -153,9 +157,10 @@ class Poller:
     def _start_restored(self, consumer: Consumer) -> bool:
         """Consume what is restored, each partition from where its unit stands; return whether units still wait.
 
-        All in one assignment, and never an assignment that is paused until then: librdkafka starts partitions later
-        when the ones before are still stopping, and drops a resume that it numbered before and serves after that
-        (librdkafka issue 5591; seen here after a broker's death: a worker that never read again).
+        All in one assignment that pauses nothing, and nothing is paused before it brought records: librdkafka starts
+        partitions later when the ones before are still stopping, and of a start, a pause and a resume drops what it
+        numbered before and serves after another (librdkafka issue 5591; seen here after a broker's death: a worker
+        that never read again).
         """
         alive = [unit for unit in self._group.units.values() if not unit.dead]
         # Asked once: the restoring thread may say so of another unit at any moment.
@@ -165,6 +170,8 @@ class Poller:
             for unit in fresh:
                 for topic, offset in unit.start_at.items():
                     unit.buffer.expect(topic, offset)
+            self._resume_all(consumer)
+            self._begun.clear()
             consumer.assign(
                 [
                     TopicPartition(topic, unit.partition, unit.buffer.expected(topic))
@@ -180,13 +187,21 @@ class Poller:
     def _pause_by_size(self, consumer: Consumer) -> None:
         units = [unit for unit in self._group.units.values() if unit.ready]
         for unit in units:
-            want = should_pause(unit.buffer.size, unit.paused, len(units), self._config.max_buffered, stuck=self._stuck)
-            if want and not unit.paused:
-                consumer.pause([TopicPartition(topic, unit.partition) for topic in unit.sources])
-                unit.paused = True
-            elif unit.paused and not want:
-                consumer.resume([TopicPartition(topic, unit.partition) for topic in unit.sources])
-                unit.paused = False
+            number = unit.partition
+            paused = number in self._paused
+            want = should_pause(unit.buffer.size, paused, len(units), self._config.max_buffered, stuck=self._stuck)
+            if want:
+                self._pause(consumer, unit)
+            elif paused:
+                consumer.resume([TopicPartition(topic, number) for topic in self._paused.pop(number)])
+
+    def _pause(self, consumer: Consumer, unit: Unit) -> None:
+        """Pause those topics of a unit that have begun, see :meth:`_start_restored`; the others once they have."""
+        number = unit.partition
+        topics = {topic for topic in unit.sources if (topic, number) in self._begun} - self._paused.get(number, set())
+        if topics:
+            consumer.pause([TopicPartition(topic, number) for topic in topics])
+            self._paused.setdefault(number, set()).update(topics)
 
     def _report(self, consumer: Consumer, buffered: int) -> None:
         now = time.monotonic()
@@ -218,6 +233,7 @@ class Poller:
                 assert partition is not None
                 run = found.setdefault((topic, partition), [])
             run.append(message)
+        self._begun.update(found)
         for (topic, partition), records in found.items():
             unit = self._group.units.get(partition)
             if unit is not None and unit.ready and not unit.dead:
@@ -299,9 +315,9 @@ class Poller:
 
     def _resume_all(self, consumer: Consumer) -> None:
         """librdkafka keeps an application's pause over assignments (the Java client drops it)."""
-        paused = [unit for unit in self._group.units.values() if unit.paused]
-        if paused:
-            consumer.resume([TopicPartition(topic, unit.partition) for unit in paused for topic in unit.sources])
+        if self._paused:
+            consumer.resume([TopicPartition(topic, p) for p, topics in self._paused.items() for topic in topics])
+            self._paused.clear()
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._resume_all(consumer)

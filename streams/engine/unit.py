@@ -74,7 +74,6 @@ class Unit:
         self.restored = False
         #: Consuming; batches may be delivered.
         self.ready = False
-        self.paused = False
         #: Per source topic: the group's offset when assigned, and where to consume from once restored.
         self.committed: dict[str, int | None] = dict.fromkeys(sources)
         self.start_at: dict[str, int] = {}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from streams.engine import Crash, Hung, NoMetrics, Refused
 from streams.engine import consumer as consumer_module
@@ -38,6 +38,8 @@ class FakeConsumer:
         self.offsets = committed
         self.threads: set[threading.Thread] = set()
         self.committed_errors: list[Exception] = []
+        #: What the next turn brings.
+        self.brought: list[Message] = []
 
     def _note(self, what: str) -> None:
         self.threads.add(threading.current_thread())
@@ -61,6 +63,13 @@ class FakeConsumer:
 
     def resume(self, partitions: list[TopicPartition]) -> None:
         self._note(f"resume {[tp.partition for tp in partitions]}")
+
+    def poll(self, timeout: float) -> Message | None:
+        return self.brought.pop(0) if self.brought else None
+
+    def consume(self, most: int, timeout: float) -> list[Message]:
+        found, self.brought = self.brought, []
+        return found
 
     def get_watermark_offsets(self, tp: TopicPartition, timeout: float = 0, cached: bool = False) -> tuple[int, int]:
         return 3, 12
@@ -112,14 +121,19 @@ class FakeHost:
 
 class Bench:
     def __init__(
-        self, folder: Path, committed: dict[int, int] | None = None, partitions: int = 2, **changes: Any
+        self,
+        folder: Path,
+        committed: dict[int, int] | None = None,
+        partitions: int = 2,
+        sources: tuple[str, ...] = ("source",),
+        **changes: Any,
     ) -> None:
         self.log: list[str] = []
         settings = config(folder, **changes)
         self.pool = ThreadPoolExecutor(2)
         self.logs = FakeLogs(partitions)
         self.group = Group(
-            settings, ["source"], [TABLE], [], self.pool,
+            settings, sources, [TABLE], [], self.pool,
             lambda *_: FakeProducer(self.log), lambda _: cast(Logs, self.logs),
         )  # fmt: skip
         self.group.check()
@@ -131,7 +145,8 @@ class Bench:
         self.consumer = cast(Consumer, self.fake)
 
     def assign(self, *partitions: int) -> None:
-        self.poller._on_assign(self.consumer, [TopicPartition("source", p) for p in partitions])
+        places = [TopicPartition(topic, p) for topic in self.group.needed.sources for p in partitions]
+        self.poller._on_assign(self.consumer, places)
 
     def close(self) -> None:
         self.group.release(wait=True)
@@ -208,12 +223,78 @@ def test_pitfall_01_given_an_assignment_then_group_metadata_is_taken_on_the_poll
     assert bench.fake.threads == {threading.current_thread()}
 
 
-def test_pitfall_02_given_a_paused_unit_that_is_given_away_then_its_pause_does_not_outlive_it(bench: Bench) -> None:
+#: So many records of one unit among several, and it is paused.
+MANY = 200
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Any:
+    """Three units, a buffer soon full, and a consumer that brings nothing by itself."""
+    made = Bench(tmp_path, partitions=3, max_batch=10, max_buffered=2 * MANY)
+    made.assign(0, 1, 2)
+    yield made
+    made.close()
+
+
+def told(bench: Bench, *brought: Message) -> list[str]:
+    """One turn, in which these records come: what the consumer is told."""
+    before = len(bench.log)
+    bench.fake.brought = list(brought)
+    bench.poller.poll_once(bench.consumer)
+    return bench.log[before:]
+
+
+def many(start: int = 0) -> list[Message]:
+    return [record(start + n) for n in range(MANY)]
+
+
+def test_pitfall_02_given_a_paused_unit_that_is_given_away_then_its_pause_does_not_outlive_it(small: Bench) -> None:
+    start(small, 0, 0)
+    start(small, 1, 0)
+    told(small, *many())
+    assert told(small) == ["pause [0]"]
+    small.poller._on_revoke(small.consumer, [])
+    assert "resume [0]" in small.log
+
+
+def test_given_a_paused_unit_when_another_is_restored_then_it_goes_on_before_the_assignment_and_not_after(
+    small: Bench,
+) -> None:
+    start(small, 0, 0)
+    start(small, 1, 0)
+    told(small, *many())
+    assert told(small) == ["pause [0]"]
+    small.group.units[0].buffer.take(MANY)
+    small.group.units[2].start_at, small.group.units[2].restored = {"source": 0}, True
+    assert told(small) == ["resume [0]", f"assign [(0, {MANY}), (1, 0), (2, 0)]"]
+    assert told(small) == []
+
+
+def test_given_a_unit_that_holds_much_when_another_is_restored_then_it_is_paused_once_it_is_read_again(
+    small: Bench,
+) -> None:
+    start(small, 0, 0)
+    assert told(small, *many()) == []
+    small.group.units[1].start_at, small.group.units[1].restored = {"source": 0}, True
+    assert told(small) == [f"assign [(0, {MANY}), (1, 0)]"]
+    assert told(small, record(MANY)) == []
+    assert told(small) == ["pause [0]"]
+
+
+def test_given_a_unit_of_two_topics_that_holds_much_then_each_is_paused_once_it_is_read(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, partitions=2, sources=("other", "source"), max_batch=10, max_buffered=2 * MANY)
     bench.assign(0, 1)
-    start(bench, 0, 5)
-    bench.group.units[0].paused = True
-    bench.poller._on_revoke(bench.consumer, [])
-    assert "resume [0]" in bench.log
+    for number in (0, 1):
+        bench.group.units[number].start_at = {"other": 0, "source": 0}
+        bench.group.units[number].restored = True
+    told(bench, *many())
+    assert told(bench) == ["pause [0]"]
+    assert told(bench, record(0, topic="other")) == []
+    assert told(bench) == ["pause [0]"]
+    while bench.group.units[0].buffer.take(MANY):
+        pass
+    assert told(bench) == ["resume [0, 0]"]
+    bench.close()
 
 
 def start(bench: Bench, partition: int, offset: int) -> bool:
