@@ -65,9 +65,11 @@ class BatchState(Enum):
 class BatchOwner(Protocol):
     """Who delivered the batch and wants to hear when the agent is done with it."""
 
-    def started(self, batch: Batch) -> None: ...
+    def started(self, batch: Batch) -> bool:
+        """The agent is about to take the batch; return whether it may."""
 
-    def finished(self, batch: Batch) -> None: ...
+    def finished(self, batch: Batch) -> None:
+        """The agent came back for the next batch."""
 
 
 class Tables(Protocol):

@@ -85,7 +85,9 @@ class Delivery:
             taken = unit.buffer.take(self._config.max_batch)
             if taken is not None:
                 self._space_freed()
-                await self._deliver(unit, self._batch(unit, *taken, attempt=1))
+                batch = self._batch(unit, *taken, attempt=1)
+                if batch is not None:
+                    await self._deliver(unit, batch)
         return soonest
 
     def _flush_idle(self) -> None:
@@ -104,10 +106,15 @@ class Delivery:
             return 0.0
         return unit.buffer.since + self._config.linger - time.monotonic()
 
-    def _batch(self, unit: Unit, topic: str, records: Sequence[Message], attempt: int) -> Batch:
+    def _batch(self, unit: Unit, topic: str, records: Sequence[Message], attempt: int) -> Batch | None:
+        """Make the batch that is in flight from now on; ``None`` when the unit was lost and closed this moment."""
+        try:
+            rows = unit.store
+        except Closed:
+            return None
         batch = Batch(
             config=self._config,
-            rows=unit.store,
+            rows=rows,
             owner=_Handle(self, unit),
             topic=topic,
             topic_id=unit.sources[topic],
@@ -126,10 +133,15 @@ class Delivery:
         except Exception as error:
             self._end(unit, error)
 
-    def started(self, unit: Unit, batch: Batch) -> None:
-        """The agent took the batch: its store stays open until it is done."""
+    def started(self, unit: Unit, batch: Batch) -> bool:
+        """Let the agent take the batch, unless its unit is lost: the store then stays open until it is done."""
+        unit.idle.clear()  # before the look, as whoever closes the unit says so before it waits
+        if unit.dead:
+            unit.idle.set()
+            batch.state = BatchState.DROPPED
+            return False
         batch.state = BatchState.STARTED
-        unit.idle.clear()
+        return True
 
     def finished(self, unit: Unit, batch: Batch) -> None:
         """The agent came back for the next batch. That is the acknowledgement: commit this one."""
@@ -179,6 +191,9 @@ class Delivery:
             return
         log.warning("unit %s: attempt %s aborted: %s", unit.partition, batch.attempt, error)
         again = self._batch(unit, batch.topic, batch.records, batch.attempt + 1)
+        if again is None:
+            self._free(unit)
+            return
         asyncio.get_running_loop().call_later(min(0.05 * 2**batch.attempt, 2.0), self._redeliver, unit, again)
 
     def _redeliver(self, unit: Unit, batch: Batch) -> None:
@@ -251,8 +266,8 @@ class _Handle:
         self._delivery = delivery
         self._unit = unit
 
-    def started(self, batch: Batch) -> None:
-        self._delivery.started(self._unit, batch)
+    def started(self, batch: Batch) -> bool:
+        return self._delivery.started(self._unit, batch)
 
     def finished(self, batch: Batch) -> None:
         self._delivery.finished(self._unit, batch)

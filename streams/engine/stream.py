@@ -38,11 +38,10 @@ class Stream(FaustStream):  # type: ignore[misc]
                 except StopAsyncIteration:
                     return
                 batch: Batch = event.value
-                if batch.state is not BatchState.QUEUED:
-                    continue  # taken back while it waited in the queue
+                if batch.state is not BatchState.QUEUED or not batch.owner.started(batch):
+                    continue  # taken back, or its unit lost, while it waited in the queue
                 self.current_event = event
                 token = current_batch.set(batch)
-                batch.owner.started(batch)
                 yield batch
                 current_batch.reset(token)
                 self.current_event = None

@@ -49,7 +49,8 @@ NEW, UNCHANGED, END = "new", "unchanged", "end"
 class Nobody:
     """Who delivers a batch here does not listen."""
 
-    def started(self, batch: Batch) -> None: ...
+    def started(self, batch: Batch) -> bool:
+        return True
 
     def finished(self, batch: Batch) -> None: ...
 

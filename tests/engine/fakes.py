@@ -70,8 +70,9 @@ class Owner:
     def __init__(self) -> None:
         self.heard: list[str] = []
 
-    def started(self, batch: Batch) -> None:
+    def started(self, batch: Batch) -> bool:
         self.heard.append("started")
+        return True
 
     def finished(self, batch: Batch) -> None:
         self.heard.append("finished")

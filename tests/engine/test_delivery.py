@@ -40,7 +40,7 @@ class Bench:
 
     async def take(self) -> Batch:
         batch = await asyncio.wait_for(self.handed.get(), 10)
-        batch.owner.started(batch)
+        assert batch.owner.started(batch)
         return batch
 
     async def until(self, holds: Callable[[], bool]) -> None:
@@ -150,6 +150,35 @@ def test_given_a_unit_lost_while_it_commits_then_its_error_is_not_the_workers_en
         batch.owner.finished(batch)
         await bench.until(lambda: bench.unit.inflight is None)
         assert bench.failures == []
+
+    run(test, config(tmp_path))
+
+
+def test_given_a_unit_lost_while_its_batch_waits_for_the_agent_then_the_agent_does_not_get_it(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        bench.unit.buffer.add("source", [record(0)])
+        bench.delivery.wake()
+        batch = await asyncio.wait_for(bench.handed.get(), 10)
+        bench.units = {}
+        bench.unit.close(10)
+        assert not batch.owner.started(batch)
+        assert batch.state is BatchState.DROPPED
+        assert bench.unit.idle.is_set()
+
+    run(test, config(tmp_path))
+
+
+def test_given_a_unit_closed_at_the_moment_of_delivery_then_others_are_delivered(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        lost = restored_unit(config(tmp_path / "lost"), FakeProducer())
+        lost.close(0)
+        lost.dead, lost.ready = False, True  # as it was looked at
+        bench.units = {1: lost, 0: bench.unit}
+        for unit in bench.units.values():
+            unit.buffer.add("source", [record(0)])
+        bench.delivery.wake()
+        assert (await bench.take()).partition == 0
+        assert lost.inflight is None
 
     run(test, config(tmp_path))
 

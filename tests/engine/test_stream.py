@@ -111,6 +111,21 @@ def test_given_a_batch_taken_back_while_it_waited_then_it_is_skipped(tmp_path: P
     assert asyncio.run(main()) == [2]
 
 
+def test_given_a_batch_whose_unit_is_lost_when_the_agent_comes_then_it_is_skipped(tmp_path: Path) -> None:
+    class Lost(Owner):
+        def started(self, batch: Batch) -> bool:
+            return False
+
+    settings = config(tmp_path)
+
+    async def main() -> list[int]:
+        owners = [Lost(), Owner()]
+        batches = [make_batch(settings, [record(n)], owner=owner) for n, owner in enumerate(owners)]
+        return [batch.next_offset async for batch in Stream(Channel(batches), app=App(settings))]
+
+    assert asyncio.run(main()) == [2]
+
+
 def test_given_a_table_then_it_is_the_view_of_the_running_batch(tmp_path: Path) -> None:
     settings = config(tmp_path)
     rows = Rows({b"words\0a": b"1"})

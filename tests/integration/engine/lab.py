@@ -19,7 +19,8 @@ from streams.engine.unit import Unit
 
 
 class _Owner:
-    def started(self, batch: Batch) -> None: ...
+    def started(self, batch: Batch) -> bool:
+        return True
 
     def finished(self, batch: Batch) -> None: ...
 
