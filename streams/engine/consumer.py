@@ -30,6 +30,7 @@ from .config import EngineConfig
 from .errors import Crash, Disagreement, Refused
 from .group import Group
 from .resume import ACCEPT_LOSS
+from .rights import denied
 from .unit import Unit
 
 log = logging.getLogger(__name__)
@@ -249,6 +250,8 @@ class Poller:
             )
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise Refused(f"{where}: {error}: a source topic was deleted")
+        if (refused := denied(f"consumer: {where}", error, self._config.group)) is not None:
+            raise refused
         if error.fatal():
             raise Crash(f"consumer: {where}: {error}")
         log.warning("consumer: %s: %s", where, error)
@@ -278,7 +281,8 @@ class Poller:
         wanted = [TopicPartition(topic, p) for p, unit in units.items() for topic in unit.sources]
         for tp in self._ask_committed(consumer, wanted) if wanted else []:
             if tp.error is not None:
-                raise Crash(f"committed offset of {tp.topic}[{tp.partition}]: {tp.error}")
+                what = f"committed offset of {tp.topic}[{tp.partition}]"
+                raise denied(what, tp.error, self._config.group) or Crash(f"{what}: {tp.error}")
             units[tp.partition].committed[tp.topic] = tp.offset if tp.offset >= 0 else None
 
     def _ask_committed(self, consumer: Consumer, wanted: list[TopicPartition]) -> list[TopicPartition]:
@@ -287,8 +291,10 @@ class Poller:
             try:
                 return consumer.committed(wanted, OFFSETS_ATTEMPT)
             except KafkaException as error:
-                if error.args[0].code() not in _UNTOLD or time.monotonic() > deadline:
-                    raise Crash(f"committed offsets: {error.args[0]}") from error
+                reason = error.args[0]
+                if reason.code() not in _UNTOLD or time.monotonic() > deadline:
+                    refused = denied("committed offsets", reason, self._config.group)
+                    raise refused or Crash(f"committed offsets: {reason}") from error
                 # Their coordinator may be moving; or they are part of a transaction that nobody decides.
                 self._group.wait_offsets_decided()
 

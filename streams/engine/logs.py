@@ -21,8 +21,9 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
 from .config import EngineConfig
-from .errors import Crash, Refused
+from .errors import Crash
 from .resume import LogRange
+from .rights import denied
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -153,15 +154,15 @@ class Logs:
         return self._patiently("list offsets", ask)
 
     def _patiently(self, what: str, ask: Callable[[], T]) -> T:
-        """Ask again while brokers are moving. Raises Crash when the operation timeout is over."""
+        """Ask again while brokers are moving. Raises Crash when the operation timeout is over, Refused when denied."""
         deadline = time.monotonic() + self._config.operation_timeout
         while True:  # a coordinator that has just come up, or is about to move, says that it is none
             try:
                 return ask()
             except (KafkaException, TimeoutError) as error:
                 reason = error.args[0] if error.args else error
-                if isinstance(reason, KafkaError) and reason.code() in _FORBIDDEN:
-                    raise Refused(f"{what}: {reason}") from error
+                if (refused := denied(what, reason, self._config.group)) is not None:
+                    raise refused from error
                 if time.monotonic() > deadline:
                     raise Crash(f"{what}: {reason}") from error
                 log.warning("%s: %s: trying again", what, reason)
@@ -171,10 +172,3 @@ class Logs:
 def canonical_id(text: str) -> str:
     """Return a topic id as Kafka's own tools print it: librdkafka uses the alphabet with a slash in it."""
     return text.replace("+", "-").replace("/", "_").rstrip("=")
-
-
-_FORBIDDEN = (
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-)

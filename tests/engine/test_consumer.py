@@ -190,10 +190,25 @@ def test_given_offsets_hidden_by_a_hanging_transaction_then_the_assignment_is_re
         bench.assign(0)
 
 
-def test_given_offsets_that_may_not_be_read_then_the_worker_ends(bench: Bench) -> None:
-    bench.fake.committed_errors = [kafka_error(KafkaError.GROUP_AUTHORIZATION_FAILED)]
+def test_given_offsets_that_are_not_told_for_another_reason_then_the_worker_ends(bench: Bench) -> None:
+    bench.fake.committed_errors = [kafka_error(), kafka_error(KafkaError.GROUP_AUTHORIZATION_FAILED)]
     with pytest.raises(Crash, match="committed offsets"):
         bench.assign(0)
+    with pytest.raises(Refused, match=r"committed offsets.*READ on the group"):
+        bench.assign(0)
+
+
+@pytest.mark.parametrize(
+    ("code", "needed"),
+    [
+        (KafkaError.GROUP_AUTHORIZATION_FAILED, "user of group g needs READ on the group"),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, "needs READ on sources"),
+        (KafkaError.CLUSTER_AUTHORIZATION_FAILED, "needs DESCRIBE on the cluster"),
+    ],
+)
+def test_given_a_right_that_is_missing_then_refused_with_its_name(bench: Bench, code: int, needed: str) -> None:
+    with pytest.raises(Refused, match=needed):
+        bench.poller._judge(KafkaError(code, "denied", False, False, False), "t[0]")
 
 
 def test_invariant_06_given_a_disagreement_then_a_worker_that_just_joined_refuses_and_a_later_one_asks_again(
