@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 from confluent_kafka import Message
 
@@ -51,8 +52,13 @@ class Delivery:
         self._tasks: set[asyncio.Task[None]] = set()
         #: The worker is ending: no agent will finish a started batch any more.
         self.ending = False
-        #: Running commits and when they began; the watchdog reads it from its thread.
+        #: Running commits and when they began; the watchdog reads it from its thread. What the loop has not heard of
+        #: yet is over all the same: an agent may hold the loop for longer than a commit may take.
         self.commits: dict[Batch, float] = {}
+        #: Batches of commits whose end the loop has not heard of.
+        self._unheard: set[Batch] = set()
+        #: Units whose store is being flushed.
+        self._flushing: set[Unit] = set()
 
     def wake(self) -> None:
         """Look for work again. Callable from any thread."""
@@ -93,10 +99,12 @@ class Delivery:
     def _flush_idle(self) -> None:
         """Have the stores of units without work written: nothing else would bring them up to date."""
         for unit in list(self._units().values()):
-            if unit.inflight is None and unit.ready and not unit.dead and unit.flush_due:
-                self._pool.submit(unit.flush).add_done_callback(self._flushed)
+            if unit.inflight is None and unit.ready and not unit.dead and unit.flush_due and unit not in self._flushing:
+                self._flushing.add(unit)
+                self._pool.submit(unit.flush).add_done_callback(partial(self._flushed, unit))
 
-    def _flushed(self, done: Future[None]) -> None:
+    def _flushed(self, unit: Unit, done: Future[None]) -> None:
+        self._flushing.discard(unit)
         error = done.exception()
         if error is not None:
             self._fail(error)
@@ -154,15 +162,17 @@ class Delivery:
             self._end(unit, error)
             return
         loop = asyncio.get_running_loop()
+        self._unheard.add(batch)
         self.commits[batch] = time.monotonic()
 
         def over(done: Future[float]) -> None:
+            del self.commits[batch]
             loop.call_soon_threadsafe(self._committed, unit, batch, done)
 
         self._pool.submit(unit.commit, batch).add_done_callback(over)
 
     def _committed(self, unit: Unit, batch: Batch, done: Future[float]) -> None:
-        self.commits.pop(batch, None)
+        self._unheard.discard(batch)
         error = done.exception()
         metrics = self._config.metrics
         if error is None:
@@ -235,7 +245,7 @@ class Delivery:
         batch = unit.inflight
         if batch is None or unit.dead or unit.waiting_since is not None:
             return False  # waits for what is out of its hands: its next owner looks at it as well
-        return batch in self.commits or (batch.state is BatchState.STARTED and not self.ending)
+        return batch in self._unheard or (batch.state is BatchState.STARTED and not self.ending)
 
     async def quiesce(self) -> None:
         """Take back what no agent has started, let the rest finish and commit, within the timeout."""

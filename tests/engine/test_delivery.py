@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ from streams.engine.batch import Batch, BatchState
 from streams.engine.config import EngineConfig
 from streams.engine.delivery import Delivery
 from streams.engine.unit import Unit
+from streams.local.processes import wait_until
 
 from .fakes import FakeProducer, Letters, config, kafka_error, record, restored_unit
 
@@ -107,6 +109,60 @@ def test_given_an_abort_then_the_same_records_come_again_with_nothing_of_the_fir
         assert bench.failures == []
 
     run(test, config(tmp_path))
+
+
+def test_given_a_commit_that_is_over_while_an_agent_holds_the_loop_then_it_is_not_taken_for_hung(
+    tmp_path: Path,
+) -> None:
+    async def test(bench: Bench) -> None:
+        committed = threading.Event()
+        commit = bench.unit.commit
+
+        def heard(batch: Batch) -> float:
+            took = commit(batch)
+            committed.set()
+            return took
+
+        bench.unit.commit = heard  # type: ignore[method-assign]
+        bench.unit.buffer.add("source", [record(0)])
+        bench.delivery.wake()
+        batch = await bench.take()
+        batch.owner.finished(batch)
+        # From here on the loop does not turn.
+        assert committed.wait(10)
+        assert wait_until(lambda: not bench.delivery.commits, 10)
+        assert bench.delivery._pending(bench.unit), "what follows a commit is still to be done"
+        await bench.until(lambda: not bench.delivery._pending(bench.unit))
+
+    run(test, config(tmp_path))
+
+
+def test_given_a_flush_that_takes_long_then_no_other_of_its_unit_waits_behind_it(tmp_path: Path) -> None:
+    async def test(bench: Bench) -> None:
+        flush, flushes, may_end = bench.unit.flush, 0, threading.Event()
+
+        def slow() -> None:
+            nonlocal flushes
+            flushes += 1
+            assert may_end.wait(10)
+            flush()
+
+        bench.unit.flush = slow  # type: ignore[method-assign]
+        bench.unit.buffer.add("source", [record(0)])
+        bench.delivery.wake()
+        batch = await bench.take()
+        batch.owner.finished(batch)
+        await bench.until(lambda: bench.unit.inflight is None)
+        bench.unit.store._flush_interval = 0.0
+        for _ in range(3):
+            assert bench.unit.flush_due
+            bench.delivery._flush_idle()
+        may_end.set()
+        await bench.until(lambda: not bench.unit.flush_due)
+        bench.pool.shutdown()
+        assert flushes == 1
+
+    run(test, config(tmp_path, flush_interval=3600.0))
 
 
 def test_given_too_many_aborts_then_the_worker_ends(tmp_path: Path) -> None:
