@@ -1,4 +1,4 @@
-"""When to pause fetching a unit: pure decisions over buffer sizes.
+"""When to pause fetching a unit: pure decisions over what buffers hold, in records.
 
 Pausing purges what librdkafka has fetched ahead, so it is a last resort: below half of the total nobody
 is paused, and the poll thread simply waits when everything is full.

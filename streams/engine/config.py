@@ -45,7 +45,8 @@ class EngineConfig:
     state_dir: Path
     max_batch: int = 5_000
     """Most records of one transaction. A batch takes what is there, so it is small and immediate at a low
-    rate and large, which is cheaper per record, under load."""
+    rate and large, which is cheaper per record, under load. Here and below records of more than 4 KiB, in the mean,
+    count as so many of 4 KiB: a limit on records is one on memory too."""
     max_buffered: int = 60_000
     """Records fetched and not delivered, over all units; beyond it nothing is fetched."""
     cache_bytes: int = 192 * 1024 * 1024

@@ -140,8 +140,7 @@ class Poller:
         self.beat = time.monotonic()
         waiting = self._start_restored(consumer)
         self._space.clear()
-        buffered = self._group.buffered()
-        if not is_full(buffered, self._config.max_buffered):
+        if not is_full(self._group.weight(), self._config.max_buffered):
             self._stuck = False
         elif not self._stuck:
             if self._space.wait(STUCK_AFTER):
@@ -149,7 +148,7 @@ class Poller:
             # Nothing moves, yet the group wants to hear from us, and units with room want their records.
             self._stuck = True
         self._pause_by_size(consumer)
-        self._report(consumer, buffered)
+        self._report(consumer)
         first = consumer.poll(0.02 if waiting or self._stuck else self._config.poll_wait)
         if first is None:
             return
@@ -190,7 +189,7 @@ class Poller:
         for unit in units:
             number = unit.partition
             paused = number in self._paused
-            want = should_pause(unit.buffer.size, paused, len(units), self._config.max_buffered, stuck=self._stuck)
+            want = should_pause(unit.buffer.weight, paused, len(units), self._config.max_buffered, stuck=self._stuck)
             if want:
                 self._pause(consumer, unit)
             elif paused:
@@ -204,12 +203,12 @@ class Poller:
             consumer.pause([TopicPartition(topic, number) for topic in topics])
             self._paused.setdefault(number, set()).update(topics)
 
-    def _report(self, consumer: Consumer, buffered: int) -> None:
+    def _report(self, consumer: Consumer) -> None:
         now = time.monotonic()
         if now - self._lag_at < LAG_EVERY:
             return
         self._lag_at = now
-        self._config.metrics.records_buffered(buffered)
+        self._config.metrics.records_buffered(self._group.buffered())
         for unit in self._group.units.values():
             for topic, applied in list(unit.applied.items()):
                 marks = consumer.get_watermark_offsets(TopicPartition(topic, unit.partition), cached=True)

@@ -110,7 +110,7 @@ class Delivery:
             self._fail(error)
 
     def _linger_left(self, unit: Unit) -> float:
-        if not self._config.linger or unit.buffer.size >= self._config.max_batch:
+        if not self._config.linger or unit.buffer.weight >= self._config.max_batch:
             return 0.0
         return unit.buffer.since + self._config.linger - time.monotonic()
 

@@ -202,6 +202,10 @@ class Group:
         """Records fetched and not delivered."""
         return sum(unit.buffer.size for unit in list(self.units.values()))
 
+    def weight(self) -> int:
+        """What they count against the limit."""
+        return sum(unit.buffer.weight for unit in list(self.units.values()))
+
 
 def with_positions(group: str, tables: Sequence[TableSpec]) -> tuple[TableSpec, ...]:
     """Return the tables; an app without any gets one that holds only its source offsets."""

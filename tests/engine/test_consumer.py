@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from streams.engine import Crash, Hung, NoMetrics, Refused
 from streams.engine import consumer as consumer_module
 from streams.engine.backpressure import should_pause
-from streams.engine.buffer import Buffer
+from streams.engine.buffer import RECORD_BYTES, Buffer
 from streams.engine.consumer import Poller
 from streams.engine.errors import Closed, Disagreement
 from streams.engine.group import Group
@@ -426,10 +426,10 @@ def test_given_assigned_partitions_then_their_lag_is_end_minus_what_is_durable(t
 
     bench = Bench(tmp_path, metrics=Metrics())
     bench.assign(0)
-    bench.poller._report(bench.consumer, 0)
+    bench.poller._report(bench.consumer)
     bench.group.units[0].applied = {"source": 5}
     bench.poller._lag_at = 0.0
-    bench.poller._report(bench.consumer, 0)
+    bench.poller._report(bench.consumer)
     assert seen == [("source", 0, 7)]
     bench.close()
 
@@ -457,6 +457,36 @@ def test_given_two_topics_then_they_are_taken_in_turn_and_put_back_in_front() ->
     taken = buffer.take(10)
     assert taken is not None
     assert [m.offset() for m in taken[1]] == [4, 5]
+
+
+def test_given_large_records_then_they_count_as_several_and_fewer_are_taken_at_once() -> None:
+    buffer = Buffer(["small", "large"])
+    buffer.add("small", [record(n, value=b"v" * 100) for n in range(50)])
+    assert buffer.weight == 50
+    taken = buffer.take(40)
+    assert taken is not None
+    assert len(taken[1]) == 40
+    assert buffer.weight == buffer.size == 10
+
+    buffer.add("large", [record(n, value=b"v" * 10 * RECORD_BYTES) for n in range(100)])
+    assert buffer.size == 110
+    assert 1_000 <= buffer.weight <= 1_001
+    taken = buffer.take(40)
+    assert taken is not None
+    assert [m.offset() for m in taken[1]] == [0, 1, 2, 3]
+    buffer.put_back(*taken)
+    assert 1_000 <= buffer.weight <= 1_001
+    while taken := buffer.take(5):
+        assert taken[0] == "small" or len(taken[1]) == 1
+    assert buffer.size == buffer.weight == 0
+
+
+def test_given_large_records_then_their_unit_is_paused_by_what_they_take_of_memory(small: Bench) -> None:
+    start(small, 0, 0)
+    start(small, 1, 0)
+    few = [record(n, value=b"v" * 10 * RECORD_BYTES) for n in range(MANY // 10)]
+    told(small, *few)
+    assert told(small) == ["pause [0]"]
 
 
 def test_pitfall_15_given_less_than_half_of_the_buffer_then_nobody_is_paused() -> None:
