@@ -42,7 +42,10 @@ class Disk(Protocol):
         """Yield rows whose key starts with ``prefix``, in key order, from behind ``after``, as of the call."""
 
     def flush(self) -> None:
-        """Return when all that was committed is written, of all tables."""
+        """Write what is dirty in memory, of all tables."""
+
+    def settle(self) -> None:
+        """Return when what was taken to be written is. Raises Crash when it could not be."""
 
 
 class TableRows:
@@ -131,11 +134,11 @@ class TableRows:
         self._old, self._young = self._young, {}
 
     def scan(self, prefix: bytes, after: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (key, value) in key order, from behind ``after``. Flushes first: the order is the disk's.
-
-        Also with nothing dirty: rows may have left for a flush that runs elsewhere, and not have arrived.
-        """
-        self._disk.flush()
+        """Yield (key, value) in key order, from behind ``after``. Flushes first: the order is the disk's."""
+        if self._dirty:
+            self._disk.flush()
+        else:  # rows may have left for a flush that runs elsewhere, and not have arrived
+            self._disk.settle()
         cut = len(self.prefix)
         for stored, value in self._disk.scan(self.prefix + prefix, None if after is None else self.prefix + after):
             yield stored[cut:], value

@@ -166,16 +166,24 @@ class Store:
     def flush(self) -> None:
         """Bring RocksDB to ``state``: dirty rows and state in one batch. Not beside a commit.
 
-        Returns when it is there, also when another flush is bringing it. Raises Crash when a write has failed.
+        Raises Crash when a write fails or has failed.
         """
         with self._flushing:
-            if self._failed:
-                raise Crash(f"local state {self.path}: a write failed before, and it lags behind")
+            self._check()
             if self._unwritten_since is None or self.state is None:
                 return
             taken = [table.take_dirty() for table in self._tables.values()]
             self._write(chain.from_iterable(taken), self.state)
             self._unwritten_since = None
+
+    def settle(self) -> None:
+        """Return when no flush runs. Raises Crash when a write has failed: its rows are neither dirty nor on disk."""
+        with self._flushing:
+            self._check()
+
+    def _check(self) -> None:
+        if self._failed:
+            raise Crash(f"local state {self.path}: a write failed before, and it lags behind")
 
     def _write(self, rows: Rows, state: StoreState) -> None:
         batch: Any = WriteBatch(raw_mode=True)

@@ -63,6 +63,9 @@ class Rows:
                 else:
                     self.rows[key] = value
 
+    def settle(self) -> None:
+        pass
+
 
 class Owner:
     """Hears what happens to a batch."""

@@ -83,6 +83,15 @@ def test_given_a_key_that_changes_in_every_commit_then_it_is_written_once_per_fl
     assert [*rows.take_dirty()] == []
 
 
+def test_given_a_table_that_is_on_disk_then_a_scan_of_it_does_not_have_others_written(tmp_path: Path) -> None:
+    store = Store(tmp_path / "0", flush_interval=3600.0)
+    store.load([(PREFIX + b"a", b"1")], at(0))
+    store.commit({b"other\0": {b"hot": b"1"}}, at(1))
+    assert list(store.table(PREFIX).scan(b"")) == [(b"a", b"1")]
+    assert store.table(b"other\0").dirty == 1
+    store.close()
+
+
 def test_given_rows_in_memory_then_the_disk_is_not_asked_again() -> None:
     disk = Rows({PREFIX + b"a": b"1"})
     rows = disk.table(PREFIX)
