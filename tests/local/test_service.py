@@ -221,6 +221,7 @@ def test_given_a_killed_guard_then_the_next_start_brings_one_that_knows_all(
     first.start()
     killed = guard_of_services()
     killed.kill()
+    assert wait_until(lambda: not lives(killed.pid), 20)
     second.start()
     guard = guard_of_services()
     assert guard.pid != killed.pid
