@@ -9,7 +9,7 @@ from confluent_kafka import Message
 from projections import outbox
 from projections.base import Connection, Projection
 from projections.decoding import Decoder
-from projections.dlq.desk import Letter
+from projections.dlq.desk import Letter, Status
 from projections.offsets import Position
 from streams.runtime.clock import Clock
 from streams.runtime.contract import Contract
@@ -30,7 +30,8 @@ class NotNow(Permanent):
 def reread(
     projection: Projection[Any], letter: Letter, message: Message, contract: Contract, clock: Clock, tx: Connection
 ) -> None:
-    """Fold the record of ``letter`` with its own version, invalidations and all, in ``tx``. Nothing older wins by it.
+    """Fold the record of ``letter`` with its own version, in ``tx``. Nothing older wins by it, and as versions do not
+    tell that rows changed, everything that was read before is void.
 
     The offsets row is locked: the projection's owner waits, and no other fold is between ours and its own. Raises
     Permanent when the record still can't be applied, or is not the letter's any more.
@@ -46,4 +47,10 @@ def reread(
     for poison in decoded.poison:
         raise poison.error
     for record in decoded.records:
-        outbox.write(tx, projection.fold_late(record, tx).invalidations)
+        if letter.status == Status.REDRIVEN:
+            # It was folded then, and is a record read twice.
+            projection.fold([record], tx)
+        else:
+            projection.fold_late(record, tx)
+        if projection.tables:
+            outbox.void(tx, "redrive", record.event.correlation_id)

@@ -21,10 +21,9 @@ import psycopg
 from psycopg import sql
 
 from projections import outbox
-from projections.base import Connection, Invalidation, Projection
+from projections.base import Connection, Projection
 from projections.migrate import renew_views
 from projections.rebuild import books, tables
-from schemas.events import WHOLE_MODEL
 from streams.runtime.errors import Unavailable
 from streams.runtime.failpoints import Failpoint
 from streams.runtime.settings import Settings
@@ -91,12 +90,9 @@ def switch(tx: psycopg.Connection[Any], source: str, projection: Projection[Any]
     tx.execute(sql.SQL("ALTER SCHEMA {} RENAME TO {}").format(sql.Identifier(_SWAP), sql.Identifier(tables.FORMER)))
     renew_views(tx, views)
     projection.renew_elsewhere(tx)
-    row = tx.execute("UPDATE model.epoch SET model_epoch = model_epoch + 1 RETURNING model_epoch").fetchone()
-    assert row is not None
-    correlation_id = uuid.uuid4().hex
-    outbox.write(tx, [Invalidation(WHOLE_MODEL, 1, 0, 0, correlation_id, correlation_id, "playhead", "rebuild")])
+    model_epoch = outbox.void(tx, "rebuild", uuid.uuid4().hex)
     failpoint("rebuild.switching")
-    return Switched(int(row[0]), int((time.monotonic() - began) * 1000))
+    return Switched(model_epoch, int((time.monotonic() - began) * 1000))
 
 
 def _hold_equal(tx: Connection, source: str, projection: Projection[Any]) -> None:

@@ -9,12 +9,13 @@ import pytest
 from schemas.topics import LIBRARY_COMMANDS, PLAYBACK_REPORTED
 from streams.runtime.kafka import apply_topics
 from streams.runtime.settings import KafkaSettings, Settings
+from tests.integration.caches.conftest import valkey
 from tests.integration.dlq.office import Office, letters_topic
 from tests.integration.projections.conftest import model_settings, shared_topics
 from tests.integration.projections.world import World
 from tests.stack import Database
 
-__all__ = ["model_settings", "shared_topics"]
+__all__ = ["model_settings", "shared_topics", "valkey"]
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,10 @@ import pytest
 from projections.models.playback import PlaybackProjection
 from projections.runner import Runner
 from schemas.events import Event, PlaybackDecided
+from streams.local.valkey import ValkeyServer
 from streams.runtime.errors import Permanent
 from streams.runtime.kafka import topic_id
+from tests.integration.caches.kitchen import Kitchen
 from tests.integration.dlq.office import Office
 from tests.integration.projections.world import World, decided_topic, eventually, expect_rows, projection_of
 from tests.projections.decisions import Household, fold, partition_for, placed
@@ -99,6 +101,37 @@ def test_records_given_up_are_folded_at_their_place_once_and_the_rows_are_those_
     assert len(again.done) == len(outcome.done)
     assert desks.decided.digests() == digests
     assert desks.office.appended("") == [] or not desks.office.appended(desks.events[0].user_ref)
+
+
+def test_nothing_that_was_read_before_a_reread_is_shown_after_it(desks: Desks, valkey: ValkeyServer) -> None:
+    desks.project_with_a_fault()
+    desks.letters()
+    kitchen = Kitchen(desks.decided.settings, valkey)
+    kitchen.relay_all()
+    [(user, media)] = desks.decided.query(
+        "SELECT user_ref, media_id FROM model.playback_progress ORDER BY 1, 2 LIMIT 1"
+    )
+    with kitchen.keeping():
+        before, lists = kitchen.progress(user, media), kitchen.going_on(user)
+        kitchen.forge(user, media, listened_ms=77)
+        assert before is not None
+        assert kitchen.progress(user, media) == before, "it is kept"
+        assert desks.office.redrive([projection_of(desks.decided.topic)]).failed == {}
+        kitchen.forge(user, media, listened_ms=78)
+        kitchen.relay_all()
+
+        def shown() -> bool:
+            now = kitchen.progress(user, media)
+            return now is not None and now["listened_ms"] == 78
+
+        eventually(shown, "the row of now is shown")
+        after, later = kitchen.progress(user, media), kitchen.going_on(user)
+        assert after is not None
+        assert after["model_epoch"] > before["model_epoch"]
+        assert lists.version is not None
+        assert later.version is not None
+        assert later.version.etag != lists.version.etag
+    kitchen.close()
 
 
 @pytest.mark.faults
