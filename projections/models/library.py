@@ -19,7 +19,7 @@ from projections.models.library_rows import (
 )
 from projections.models.playback_rows import continue_key, progress_key
 from schemas.events import Event, SourcePosition
-from schemas.library import Change, ItemChanged, MediaAliased, MediaMerged, ScanChanged
+from schemas.library import Change, ItemChanged, MediaAliased, MediaMerged, ScanChanged, SourceHeld
 from schemas.topics import LIBRARY_CHANGED
 from streams.runtime.errors import Permanent
 
@@ -73,6 +73,32 @@ class LibraryProjection(Projection[Change]):
         _tell_doors(batch, tx)
         _write_sources(fold, tx)
         return Folded([*fold.invalidations(), *_merged_playback(fold, tx)], stale=fold.stale)
+
+    def fold_late(self, record: Record[Change], tx: Connection) -> Folded:
+        """As ever; but collections that an item only passed through do not tell of it. Raises Permanent when media it
+        is about were merged since: the rows do not tell how they stood before."""
+        event = record.event
+        if _merged_since(record, tx):
+            raise Permanent(
+                "media it is about were merged since: 'playhead rebuild library' folds it at its place", cause="other"
+            )
+        folded = self.fold([record], tx)
+        if isinstance(event, SourceHeld):
+            _hold_source(sql.HOLD_SOURCE_LATE, event, tx)
+        return folded
+
+
+def _merged_since(record: Record[Change], tx: Connection) -> bool:
+    match record.event:
+        case ItemChanged(media_id=media_id):
+            media = [media_id]
+        case MediaMerged(media_id=media_id, survivor=survivor):
+            media = [media_id, survivor]
+        case _:
+            return False
+    named = {"media": media, "log_epoch": record.log_epoch, "version": record.offset}
+    row = tx.execute(sql.MERGED_SINCE.encode(), named).fetchone()
+    return bool(row and row[0])
 
 
 def _known(batch: Sequence[Record[Change]], tx: Connection) -> Known:
@@ -265,14 +291,15 @@ def _write_sources(fold: LibraryFold, tx: Connection) -> None:
         }
         tx.execute(sql.UPSERT_SOURCE.encode(), row)
         if after.held is not None:
-            held = after.held
-            tx.execute(
-                sql.HOLD_SOURCE.encode(),
-                {
-                    "source_id": source_id,
-                    "held": held.held,
-                    "reason": held.reason,
-                    "logged_at": held.logged_at,
-                    "removals": held.removals,
-                },
-            )
+            _hold_source(sql.HOLD_SOURCE, after.held, tx)
+
+
+def _hold_source(statement: str, event: SourceHeld, tx: Connection) -> None:
+    said = {
+        "source_id": event.source_id,
+        "held": event.held,
+        "reason": event.reason,
+        "logged_at": event.logged_at,
+        "removals": event.removals,
+    }
+    tx.execute(statement.encode(), said)

@@ -114,6 +114,16 @@ def _replace(columns: Mapping[str, str], *keys: str, but: str = "") -> str:
 
 _NEWER: Final = "(excluded.log_epoch, excluded.version) > (row.log_epoch, row.version)"
 
+
+def _newest_version(new: str) -> str:
+    """That of a row that every record changes, also one that is folded late."""
+    newer = f"({new}.log_epoch, {new}.version) > (row.log_epoch, row.version)"
+    return (
+        f"partition = {new}.partition, log_epoch = greatest(row.log_epoch, {new}.log_epoch),"
+        f" version = CASE WHEN {newer} THEN {new}.version ELSE row.version END"
+    )
+
+
 UPSERT_ITEMS: Final = f"""
 INSERT INTO model.media_items AS row ({", ".join(ITEM_COLUMNS)})
 SELECT {", ".join(ITEM_COLUMNS)} FROM pg_temp.{ITEMS_STAGE} ORDER BY media_id
@@ -135,12 +145,12 @@ _STAGED: Final = ", ".join(f"{name} = row.{name} + s.{name}" for name in _COUNTS
 UPSERT_COLLECTIONS: Final = f"""
 INSERT INTO model.collections AS row ({", ".join(COLLECTION_COLUMNS)})
 SELECT {", ".join(COLLECTION_COLUMNS)} FROM pg_temp.{COLLECTIONS_STAGE} WHERE kind IS NOT NULL ORDER BY collection_id
-ON CONFLICT (collection_id) DO UPDATE SET name = excluded.name, {_ADDED}, partition = excluded.partition,
-    log_epoch = excluded.log_epoch, version = excluded.version"""
+ON CONFLICT (collection_id) DO UPDATE SET {_ADDED},
+    name = CASE WHEN {_NEWER} THEN excluded.name ELSE row.name END, {_newest_version("excluded")}"""
 # Items only left these, so no record names them.
 UPDATE_COLLECTIONS: Final = f"""
 UPDATE model.collections AS row
-SET {_STAGED}, partition = s.partition, log_epoch = s.log_epoch, version = s.version
+SET {_STAGED}, {_newest_version("s")}
 FROM pg_temp.{COLLECTIONS_STAGE} s WHERE s.collection_id = row.collection_id AND s.kind IS NULL"""
 DELETE_EMPTY: Final = f"""
 DELETE FROM model.collections AS row USING pg_temp.{COLLECTIONS_STAGE} s
@@ -215,11 +225,22 @@ UPSERT_SOURCE: Final = f"""
 INSERT INTO model.source_state AS row ({", ".join(_SOURCE_COLUMNS)})
 VALUES ({", ".join(f"%({name})s" for name in _SOURCE_COLUMNS)})
 ON CONFLICT (source_id) DO UPDATE SET {_ADDED},
-    finalized_generation = coalesce(excluded.finalized_generation, row.finalized_generation),
-    items_log_epoch = coalesce(excluded.items_log_epoch, row.items_log_epoch),
-    items_version = coalesce(excluded.items_version, row.items_version),
-    partition = excluded.partition, log_epoch = excluded.log_epoch, version = excluded.version"""
+    finalized_generation = CASE
+        WHEN {_NEWER} THEN coalesce(excluded.finalized_generation, row.finalized_generation)
+        ELSE greatest(row.finalized_generation, excluded.finalized_generation) END,
+    items_log_epoch = greatest(row.items_log_epoch, excluded.items_log_epoch),
+    items_version = CASE
+        WHEN (row.items_log_epoch, row.items_version) > (excluded.items_log_epoch, excluded.items_version)
+        THEN row.items_version ELSE coalesce(excluded.items_version, row.items_version) END,
+    {_newest_version("excluded")}"""
 HOLD_SOURCE: Final = """
 UPDATE model.source_state SET held = %(held)s, held_reason = %(reason)s, held_changed_at = %(logged_at)s,
     held_removals = %(removals)s
 WHERE source_id = %(source_id)s"""
+# One folded late: nothing was said since.
+HOLD_SOURCE_LATE: Final = f"{HOLD_SOURCE} AND (held_changed_at IS NULL OR held_changed_at < %(logged_at)s)"
+# Media that were merged since a record about them.
+MERGED_SINCE: Final = """
+SELECT EXISTS (SELECT FROM model.media_merges
+    WHERE (media_id = ANY(%(media)s) OR survivor = ANY(%(media)s))
+      AND (log_epoch, version) > (%(log_epoch)s, %(version)s))"""

@@ -16,7 +16,8 @@ from projections.base import Folded, Record
 from projections.digest import Digest, digests
 from projections.models.library import LibraryProjection
 from projections.models.library_rows import STATUSES, collection_id, folder_of
-from schemas.library import Change, Locator
+from schemas.library import Change, CollectionRef, ItemDetails, Locator
+from streams.runtime.errors import Permanent
 from streams.runtime.settings import Settings
 from tests.integration.projections.world import expect_rows
 from tests.projections.changes import (
@@ -53,6 +54,10 @@ class Shelf:
             folded = self._projection.fold(batch, self._connection)
             outbox.write(self._connection, folded.invalidations)
         return folded
+
+    def fold_late(self, record: Record[Change]) -> None:
+        with self._connection.transaction():
+            self._projection.fold_late(record, self._connection)
 
     def fold_all(self, log: Sequence[Record[Change]], sizes: random.Random) -> None:
         start = 0
@@ -228,3 +233,58 @@ def test_known_files_are_found_by_folder_byte_for_byte_with_an_index(shelf: Shel
     shelf.query("ANALYZE model.media_locators, model.media_items")
     plan = "\n".join(row[0] for row in shelf.query("EXPLAIN " + ask, b"7", b"7"))
     assert "media_locators_by_folder" in plan
+
+
+def renamed(name: str) -> ItemDetails:
+    """What is in the album, under this name of the album."""
+    return details(collections=(CollectionRef("album", "organ", name),))
+
+
+LOG = (
+    item(A, 0, details=renamed("first")),
+    scan(3, 1, status="finalized"),
+    item(B, 2, details=renamed("late")),
+    item(B, 3, details=renamed("late"), status="missing"),
+    aliased("u-1", A, 4),
+    scan(5, 5, status="finalized"),
+    held(True, 6),
+    item(C, 7, details=renamed("late"), locators=()),
+    item(A, 8, details=renamed("newest")),
+    item(D, 9, source_id="flat"),
+    merged("e" * 32, "f" * 32, 10),
+    scan(8, 11),
+)
+"""Every way a record may come late: 2, 4 to 7 and 9 are of media, names, scans and a source that others are of too."""
+
+
+@pytest.mark.parametrize("late", [(2,), (3,), (4,), (5,), (6,), (7,), (9,), (2, 3, 4, 5, 6, 7, 9), (7, 5, 3)])
+def test_what_is_folded_late_takes_nothing_back_and_leaves_the_rows_of_the_log(
+    shelf: Shelf, late: tuple[int, ...]
+) -> None:
+    log = placed(LOG)
+    shelf.fold(log)
+    whole = shelf.rows()
+    digests = shelf.digests()
+    shelf.clear()
+    shelf.fold([record for number, record in enumerate(log) if number not in late])
+    for number in late:
+        shelf.fold_late(log[number])
+    assert shelf.rows() == whole
+    assert shelf.digests() == digests
+
+
+def test_a_hold_that_was_lifted_since_does_not_come_back_late(shelf: Shelf) -> None:
+    log = placed([held(True, 0), held(True, 1), held(False, 2), item(A, 3)])
+    shelf.fold([log[0], *log[2:]])
+    shelf.fold_late(log[1])
+    assert shelf.query("SELECT held, held_removals, version FROM model.source_state") == [(False, 2, 3)]
+
+
+@pytest.mark.parametrize("late", [item(A, 0), merged(A, C, 0), merged(B, C, 0)])
+def test_media_that_were_merged_since_are_left_to_a_rebuild(shelf: Shelf, late: Change) -> None:
+    log = placed([late, item(B, 1), item(C, 2), merged(A, B, 3)])
+    shelf.fold(log[1:])
+    before = shelf.digests()
+    with pytest.raises(Permanent, match="playhead rebuild library"):
+        shelf.fold_late(log[0])
+    assert shelf.digests() == before
