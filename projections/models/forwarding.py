@@ -63,12 +63,25 @@ class ForwardingProjection(Projection[Told]):
         return event.cause
 
     def fold(self, batch: Sequence[Record[Told]], tx: Connection) -> Folded:
+        self._fold(batch, sql.PLAYS, tx)
+        return Folded(())
+
+    def fold_late(self, record: Record[Told], tx: Connection) -> Folded:
+        """As ever, and what the servers were told since does not hold its play back. Raises Permanent while a worker
+        is telling one of them."""
+        tasks = self._fold([record], sql.PLAYS_LATE, tx)
+        if tasks and _each(tx, sql.DUE_LATE, tasks) < len(tasks):
+            raise Permanent("a server is being told of it at this moment: redrive it again", cause="other")
+        return Folded(())
+
+    def _fold(self, batch: Sequence[Record[Told]], plays_sql: str, tx: Connection) -> Sequence[Mapping[str, Any]]:
+        """The tasks it is for, as rows for ``sql.TASKS``."""
         news, forgotten = _sorted_out(batch)
         if forgotten:
             for statement in sql.FORGET:
                 tx.execute(statement.encode(), {"people": sorted(forgotten)})
         if not news or not _anywhere(tx):
-            return Folded(())
+            return ()
         targets = _targets(news, tx)
         moved: dict[_Target, _News] = {}
         newest: dict[_Target, _News] = {}
@@ -87,14 +100,15 @@ class ForwardingProjection(Projection[Told]):
         own = {_own(one.event): one for one in news if is_of_server(one.event) and one.event.position_moved}
         moved = {to: one for to, one in moved.items() if to not in own or one.version > own[to].version}
         _each(tx, sql.OVERTAKE, [_overtaken(target, own[target]) for target in sorted(own)])
-        _each(tx, sql.PLAYS, plays)
+        _each(tx, plays_sql, plays)
         _each(tx, sql.WANT, [_wanted(target, one) for target, one in moved.items()])
         # What nobody needs to be told of (a listen that counts no play and has no place to resume) is no task.
         wanting = moved.keys() | {(row["source_id"], row["user_ref"], row["media_id"]) for row in plays}
-        _each(tx, sql.TASKS, [_task(target, newest[target], target in soon) for target in sorted(wanting)])
-        if wanting:
+        tasks = [_task(target, newest[target], target in soon) for target in sorted(wanting)]
+        _each(tx, sql.TASKS, tasks)
+        if tasks:
             tx.execute(b"NOTIFY playhead_tasks")
-        return Folded(())
+        return tasks
 
 
 def _sorted_out(batch: Sequence[Record[Told]]) -> tuple[list[_News], set[str]]:
@@ -184,6 +198,6 @@ def _task(target: _Target, one: _News, soon: bool) -> Mapping[str, Any]:
     }
 
 
-def _each(tx: Connection, statement: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    if rows:
-        tx.execute(statement.encode(), {"rows": json.dumps(rows)})
+def _each(tx: Connection, statement: str, rows: Sequence[Mapping[str, Any]]) -> int:
+    """How many rows it has written."""
+    return tx.execute(statement.encode(), {"rows": json.dumps(rows)}).rowcount if rows else 0

@@ -76,8 +76,10 @@ WHERE w.source_id = r.source_id AND w.user_ref = r.user_ref AND w.media_id = r.m
   AND (r.log_epoch, r.version) > (w.log_epoch, w.version) AND r.logged_at >= w.logged_at
 """
 
+_OF_OLDER_LOG = "coalesce((t.payload ->> 'logged_at')::bigint, 0) > r.logged_at"
+_TOLD = f"((t.log_epoch, t.wanted_version) >= (r.log_epoch, r.version) OR {_OF_OLDER_LOG})"
 # What was reported before core became a backup's is folded again from the backup on, and may have been told then.
-PLAYS = """
+PLAYS = f"""
 INSERT INTO core.forward_plays (source_id, user_ref, media_id, log_epoch, version, played_at, tried)
 SELECT r.source_id, r.user_ref, r.media_id, r.log_epoch, r.version, r.played_at,
     coalesce(r.logged_at < extract(epoch FROM e.restored_at) * 1000, false)
@@ -86,10 +88,18 @@ FROM jsonb_to_recordset(%(rows)s::jsonb) AS r (source_id text, user_ref text, me
 CROSS JOIN model.epoch e
 WHERE NOT EXISTS (
     SELECT FROM core.tasks t WHERE t.kind = 'forward' AND t.key = r.user_ref || ':' || r.media_id
-      AND ((t.log_epoch, t.wanted_version) >= (r.log_epoch, r.version)
-           OR coalesce((t.payload ->> 'logged_at')::bigint, 0) > r.logged_at))
+      AND {_TOLD})
 ORDER BY r.source_id, r.user_ref, r.media_id, r.log_epoch, r.version
 ON CONFLICT DO NOTHING
+"""
+# Of a decision whose turn was missed: later ones are no sign that it was told.
+PLAYS_LATE = PLAYS.replace(_TOLD, f"t.log_epoch < r.log_epoch AND {_OF_OLDER_LOG}")
+# Who is at the task now has not read what was added, and would call all of it done: such a task is left alone.
+DUE_LATE = """
+UPDATE core.tasks t SET done_version = least(t.done_version, t.wanted_version - 1), requested_at = now(), attempts = 0,
+    next_attempt_at = now(), dead_at = NULL
+FROM jsonb_to_recordset(%(rows)s::jsonb) AS r (key text)
+WHERE t.kind = 'forward' AND t.key = r.key AND coalesce(t.lease_until <= now(), true)
 """
 
 _WAITS = "(t.wanted_version > greatest(t.done_version, t.cancelled_version) AND t.dead_at IS NULL)"

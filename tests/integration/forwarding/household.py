@@ -103,6 +103,7 @@ class Household:
         self.states: dict[tuple[str, str], State] = {}
         self.decisions: list[Record[Any]] = []
         self.letters = Letters()
+        self.gives_up = False
         self._read = 0
         self._polls: dict[str, FakePolls] = {}
 
@@ -228,7 +229,7 @@ class Household:
         self.fold()
 
     def fold(self) -> None:
-        """Decide what is new in the log of reports, and project it."""
+        """Decide what is new in the log of reports, and project it, unless the projection gives up what is new."""
         records = []
         reports = self.world.reported()
         for number, event in enumerate(reports[self._read :], self._read):
@@ -243,7 +244,8 @@ class Household:
             records.append(Record(decided, place, number, 1, event.received_at, b""))
         self._read = len(reports)
         self.decisions += records
-        self.project(records)
+        if not self.gives_up:
+            self.project(records)
 
     def project(self, records: list[Record[Any]]) -> None:
         if records:
@@ -251,6 +253,11 @@ class Household:
                 projection = ForwardingProjection()
                 with connection.transaction():
                     projection.fold(records, connection)
+
+    def project_late(self, record: Record[Any]) -> None:
+        """What the projection had given up."""
+        with psycopg.connect(**self.settings.postgres.conninfo("projector")) as connection:
+            ForwardingProjection().fold_late(record, connection)
 
     @contextmanager
     def worker(self, *, failpoint: Failpoint = disarmed) -> Iterator[threading.Thread]:

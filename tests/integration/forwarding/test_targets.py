@@ -219,3 +219,47 @@ def test_a_server_without_bookmarks_is_told_plays_only(household: Household) -> 
     household.work()
     assert (room.writes, household.letters.written) == (1, [])
     assert household.query("SELECT count(*) FROM core.forward_plays") == [(0,)]
+
+
+class Missed:
+    """A room where the projection gave up the end of a first listen, and a second one was told since."""
+
+    def __init__(self, room: Room) -> None:
+        household = room.household
+        room.say("start", 0)
+        household.gives_up = True
+        room.say("finish")
+        household.gives_up = False
+        [self.record] = [record for record in household.decisions if record.event.play_counted]
+        household.pass_time(600)
+        room.say("start", 0, "again")
+        room.say("progress", 60_000, "again")
+        room.say("finish", session_id="again")
+        household.work()
+        assert room.plays == 1
+
+
+@of(COUNT_PLAYS, "jellyfin", "gonic", "listenbrainz")
+def test_a_play_whose_decision_was_given_up_is_told_once_when_it_is_folded_late(room: Room) -> None:
+    missed = Missed(room)
+    room.household.project_late(missed.record)
+    room.household.work()
+    assert room.plays == 2
+    room.household.project([missed.record])
+    room.household.work()
+    assert room.plays == 2
+    assert room.household.query("SELECT count(*) FROM core.forward_plays") == [(0,)]
+    assert room.household.letters.written == []
+
+
+def test_what_a_worker_is_telling_now_is_not_added_to_behind_its_back(household: Household) -> None:
+    room = Room(household, ALL["listenbrainz"])
+    missed = Missed(room)
+    household.query("UPDATE core.tasks SET lease_token = 't', lease_until = now() + interval '1 hour'")
+    with pytest.raises(Permanent, match="at this moment"):
+        household.project_late(missed.record)
+    assert household.query("SELECT count(*) FROM core.forward_plays") == [(0,)]
+    household.query("UPDATE core.tasks SET lease_token = NULL, lease_until = NULL")
+    household.project_late(missed.record)
+    household.work()
+    assert room.plays == 2

@@ -173,7 +173,7 @@ DENIED: dict[Role, tuple[str, ...]] = {
         "SELECT * FROM core.tokens",
         "SELECT * FROM core.source_accounts",
         "DELETE FROM model.outbox",
-        "UPDATE model.epoch SET model_epoch = 2",
+        "UPDATE model.epoch SET restored_at = now()",
         "DROP TABLE model.plays",
         "CREATE TABLE public.x (a int)",
     ),
