@@ -29,6 +29,7 @@ from streams.runtime.outlet import Outlet
 from streams.runtime.publisher import Record
 from streams.runtime.settings import Settings
 from tests.integration.projections.world import World, environment_of, eventually, read_all
+from tests.stack import unique
 
 OPERATOR = "ops"
 
@@ -88,6 +89,8 @@ class Office:
         self.world = world
         self.clock = SystemClock()
         self._written = 0
+        # A letter's id is made of it, and a redrive looks for ids in a topic that all tests share.
+        self._topic_id = unique("topic")
 
     def letter(
         self,
@@ -95,7 +98,7 @@ class Office:
         *,
         consumer: str = "agent.playback",
         topic: Topic = PLAYBACK_REPORTED,
-        topic_id: str = "topic-id",
+        topic_id: str | None = None,
         partition: int = 0,
         key: bytes | None = b"k",
         value: bytes | None = b"v",
@@ -104,7 +107,7 @@ class Office:
     ) -> DeadLetter:
         return dead_letter(
             topic=topic.name,
-            topic_id=topic_id,
+            topic_id=topic_id or self._topic_id,
             partition=partition,
             offset=number,
             key=key,
