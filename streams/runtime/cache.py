@@ -29,6 +29,7 @@ from valkey.asyncio.retry import Retry
 from valkey.backoff import NoBackoff
 from valkey.exceptions import ValkeyError
 
+from schemas.events import WHOLE_MODEL
 from streams.runtime import cache_scripts as scripts
 from streams.runtime import metrics
 from streams.runtime.circuit import Circuit
@@ -72,6 +73,7 @@ class Stamp:
 
 
 _FIRST: Final = Stamp(0, 0, -1)
+_EVERY_LOG: Final = 2**31  # beyond all log epochs of a model
 """Older than anything there is."""
 
 
@@ -205,6 +207,8 @@ class Cache:
                 return
             # Nothing to keep, and nobody is to wait for it.
             deps, token = [(key, _FIRST)], ""
+        # Of a model that is live no more nothing is shown, whoever hears of the next one first.
+        deps = [*deps, (WHOLE_MODEL, Stamp(deps[0][1].model_epoch, _EVERY_LOG, 0))]
         value = json.dumps(answer.document) if token else ""
         if len(deps) > DEPS_MAX or len(value) > VALUE_BYTES_MAX:
             token = value = ""

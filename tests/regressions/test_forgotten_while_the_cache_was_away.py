@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from valkey.exceptions import ConnectionError as Away
 
+from schemas.events import WHOLE_MODEL
 from streams.runtime import cache as runtime
 from streams.runtime import cache_scripts as scripts
 from streams.runtime.cache import REST_S, Answer, Cache, Stamp
@@ -43,7 +44,7 @@ class FakeValkey:
 
     def keep(self, version: int, item: int = 0) -> None:
         """What another process, that was shown nothing newer, has read and left here."""
-        self.entries[KEY] = ({KEY: at(version), ITEM: at(item)}, str(version).encode())
+        self.entries[KEY] = ({KEY: at(version), ITEM: at(item), WHOLE_MODEL: Stamp(1, 2**31, 0)}, str(version).encode())
 
     def register_script(self, text: str) -> Callable[..., Awaitable[Any]]:
         async def call(args: Sequence[Any]) -> Any:
@@ -177,7 +178,8 @@ def test_what_an_answer_depends_on_counts_as_well(process: Process) -> None:
         process.back()
         process.valkey.keep(8, item=5)
         await process.shown(8, item=7)
-        return [stamp.offset for stamp in process.valkey.entries[KEY][0].values()]
+        read_at = process.valkey.entries[KEY][0]
+        return [read_at[KEY].offset, read_at[ITEM].offset]
 
     assert asyncio.run(play()) == [8, 7]
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from schemas.events import MERGED
+from schemas.events import MERGED, WHOLE_MODEL
 from schemas.placement import PARTITIONS, partition_of
+from streams.runtime.cache import Cache, Stamp
 from tests.integration.caches.kitchen import Kitchen
 from tests.integration.projections.world import eventually
 
@@ -53,3 +56,23 @@ def test_a_merge_makes_an_answer_stale_at_its_own_version(kitchen: Kitchen) -> N
         assert again is not None
         kitchen.forge(ANA, FILM, position_ms=88)
         assert kitchen.progress(ANA, FILM) == again, "the next decision is kept again"
+
+
+def test_an_answer_of_a_former_model_is_not_shown_once_anybody_knows_of_the_next(kitchen: Kitchen) -> None:
+    kitchen.decide(ANA, FILM, 1_000)
+    kitchen.relay_all()
+
+    async def hear(model_epoch: int) -> None:
+        async with Cache(kitchen.server.url) as cache:
+            await cache.raise_floors([(WHOLE_MODEL, Stamp(model_epoch, 1, 0))])
+
+    with kitchen.keeping():
+        first = kitchen.progress(ANA, FILM)
+        assert first is not None
+        kitchen.forge(ANA, FILM, position_ms=77)
+        asyncio.run(hear(first["model_epoch"]))
+        assert kitchen.progress(ANA, FILM) == first, "that model is the live one"
+        asyncio.run(hear(first["model_epoch"] + 1))
+        shown = kitchen.progress(ANA, FILM)
+        assert shown is not None
+        assert shown["position_ms"] == 77
