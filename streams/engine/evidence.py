@@ -49,7 +49,7 @@ def claim_of(record: Message) -> Claim | None:
         position = SourcePosition.from_headers(cast("list[tuple[str, object]]", record.headers() or []))
         if position is not None:
             return Claim((position.topic, position.partition), position.offset + 1)
-        # A mark of before changelogs had the header.
+        # A mark of a start, or of before changelogs had the header.
         topic = source_of(key) if key is not None else None
         if topic is None or value is None or partition is None:
             return None

@@ -18,12 +18,11 @@ from typing import Any
 from rocksdict import AccessType, Options, Rdict
 
 from .batch import TableSpec
-from .changelog import SourceMark, source_of
+from .changelog import SourceMark, newest_marks, source_of
 from .config import EngineConfig
 from .errors import Refused
 from .logs import Logs
 from .reading import key_of, read
-from .restore import newest_marks
 from .resume import replay_start
 from .store import STATE_KEY, StoreState
 

@@ -69,6 +69,10 @@ class Logs:
 
         return self._patiently("describe topics", ask)
 
+    def names(self) -> list[str]:
+        """Return the names of all topics, as far as they may be seen."""
+        return self._patiently("list topics", lambda: list(self._admin.list_topics(timeout=REQUEST_TIMEOUT).topics))
+
     def settings(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """Return the configuration of existing topics."""
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(set(topics))]

@@ -100,7 +100,7 @@ def ended(record: Message) -> Ended | None:
 
 
 def proven(aborted: Sequence[Message], offsets: Mapping[str, int | None]) -> Ended | None:
-    """Return the transaction of the aborted records behind the newest mark of which the group's offset proves that it
+    """Return the transaction of the aborted marks behind the newest one of which the group's offset proves that it
     was committed; whether its ``parts.mark`` is that mark is left to ask."""
     for record in reversed(aborted):
         found = ended(record)

@@ -30,7 +30,7 @@ from .lost import (
     proven,
     says,
 )
-from .reading import read_stretches
+from .reading import read, read_stretches
 from .resume import LogRange
 from .topics import Needed
 from .unit import Unit
@@ -39,8 +39,9 @@ log = logging.getLogger(__name__)
 
 Place = tuple[str, int]
 
-#: So many offsets before the end of a partition are looked at first.
+#: So many offsets before the end of a partition are looked at first, and so many at most at once.
 TAIL = 64
+STRETCH = 65_536
 #: A transaction's records were written at about the same time (ms), and certainly within its timeout and what clocks
 #: of brokers differ by.
 NEAR = 1_000
@@ -82,7 +83,9 @@ class Mender:
         log_range = self._ranges([marks])[marks]
         newest = self._newest_mark(marks, log_range)
         begin = log_range.start if newest is None else newest.offset + 1
-        aborted = self._read({marks: (begin, log_range.stable)}, undecided=True)[marks]
+        # In a changelog that has become the first only now, all of it is behind the newest mark.
+        behind = read(self._config, *marks, begin, log_range.stable, undecided=True)
+        aborted = [record for record in behind if ended(record) is not None]
         found = Aftermath(undone={(e.source, e.reached) for record in aborted if (e := ended(record)) is not None})
         last = newest
         if (beyond := proven(aborted, unit.committed)) is not None:
@@ -223,7 +226,7 @@ class Mender:
                 found = ended(record)
                 if found is not None and source in (None, found.source):
                     return found
-            top, size = bottom, 16 * size
+            top, size = bottom, min(16 * size, STRETCH)
         return None
 
 

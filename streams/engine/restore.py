@@ -13,23 +13,28 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from .changelog import SourceMark, source_of
+from .changelog import SourceMark, newest_marks, source_of
 from .config import EngineConfig
 from .errors import Closed, Crash
+from .former import FormerMarks
 from .hanging import wait_places_decided
 from .logs import Logs, TopicFacts
 from .mending import Mender
 from .progress import RestoreProgress
 from .reading import PASSING, key_of
 from .resume import LogRange, check_changelogs, rebuild_reason, replay_start, resume_offset
-from .store import Position, Rows, StoreState
+from .store import Position, Rows, Store, StoreState
 from .topics import Needed, check_unchanged
 from .unit import Unit
 
 log = logging.getLogger(__name__)
+
+#: Rows of one write.
+DROPPED_AT_ONCE = 10_000
 
 Ranges = Mapping[tuple[str, int], LogRange]
 
@@ -69,6 +74,7 @@ class Restorer:
         self._facts = facts
         self._on_restored = on_restored
         self._mender = Mender(config, logs, needed, facts)
+        self._former = FormerMarks(config, logs, needed)
         self._began = time.monotonic()
         self._records: dict[int, int] = {}
 
@@ -149,6 +155,8 @@ class Restorer:
                 if reason is not None:
                     log.warning("unit %s: local state is rebuilt: %s", unit.partition, reason)
                     store.wipe()
+            if store.state is not None:
+                self._drop_rows(store, [t.prefix for t in unit.tables if t.changelog not in store.state.changelogs])
             replays = [
                 Replay(unit, topic, replay_start(topic, unit.partition, store.state, log_range), log_range.end)
                 for topic, log_range in mine.items()
@@ -163,6 +171,15 @@ class Restorer:
                 ),
             )
             return replays
+
+    @staticmethod
+    def _drop_rows(store: Store, prefixes: Iterable[bytes]) -> None:
+        """Delete the rows of tables that are declared again: of what was deleted since, a replay knows nothing."""
+        assert store.state is not None
+        for prefix in prefixes:
+            rows = store.scan(prefix)
+            while some := [(key, None) for key, _ in islice(rows, DROPPED_AT_ONCE)]:
+                store.load(some, store.state)
 
     def _replay(self, replays: dict[tuple[str, int], Replay], ranges: Ranges) -> None:
         consumer = Consumer(self._config.restore_consumer(), logger=log)
@@ -237,18 +254,20 @@ class Restorer:
         self._config.failpoint("restoring")
 
     def _hand_over(self, unit: Unit, ranges: Ranges) -> None:
+        former = self._former_marks(unit)
         with unit.lock:
             if unit.dead:
                 return
             state = unit.store.state
             assert state is not None
+            state = replace(state, complete_at=self._config.now(), sources=newest_marks(state.sources, former))
             check_changelogs(
                 unit.partition,
                 state.sources.values(),
                 unit.changelog_ids(state),
                 trust=self._config.trust_group_offsets,
             )
-            unit.store.load((), replace(state, complete_at=self._config.now()))
+            unit.store.load((), state)
             for topic in unit.sources:
                 unit.start_at[topic] = resume_offset(
                     topic,
@@ -260,14 +279,28 @@ class Restorer:
                     trust_group=self._config.trust_group_offsets,
                 )
             unit.applied = dict(unit.start_at)
-            known = [topic for topic in unit.sources if unit.committed[topic] is None and topic in state.sources]
-        if known:
-            unit.tell([TopicPartition(topic, unit.partition, unit.start_at[topic]) for topic in known])
+        unit.record_start()
         records = self._records.get(unit.partition, 0)
         seconds = time.monotonic() - self._began
         log.info("unit %s: restored, %s records in %.2f s", unit.partition, records, seconds)
         self._config.metrics.restored(unit.partition, records, seconds)
         self._on_restored(unit)
+
+    def _former_marks(self, unit: Unit) -> dict[str, SourceMark]:
+        """Return marks of changelogs that were not replayed, where those that were do not say what the group says.
+
+        None of a source that was recreated since: nothing but what is replayed belongs to that one.
+        """
+        with unit.lock:
+            if unit.dead:
+                return {}
+            state = unit.store.state
+            assert state is not None
+            marks = state.sources
+        if all(topic in marks and marks[topic].offset == unit.committed[topic] for topic in unit.sources):
+            return {}
+        found = self._former.of(unit.partition)
+        return {topic: mark for topic, mark in found.items() if unit.sources.get(topic) == mark.topic_id}
 
 
 def split_records(prefix: bytes, records: Iterable[Message]) -> tuple[Rows, dict[str, SourceMark]]:
@@ -282,13 +315,3 @@ def split_records(prefix: bytes, records: Iterable[Message]) -> tuple[Rows, dict
         elif value is not None:
             marks[topic] = SourceMark.decode(value)
     return rows, marks
-
-
-def newest_marks(known: Mapping[str, SourceMark], found: Mapping[str, SourceMark]) -> dict[str, SourceMark]:
-    """Merge marks read from several changelogs: a table that is no longer the first keeps an old one."""
-    merged = dict(known)
-    for topic, mark in found.items():
-        old = merged.get(topic)
-        if old is None or old.topic_id != mark.topic_id or old.offset <= mark.offset:
-            merged[topic] = mark
-    return merged

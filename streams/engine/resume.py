@@ -122,12 +122,19 @@ def resume_offset(
         offset = committed
     else:
         said = "nothing" if mark is None else str(mark.offset)
+        resume = (
+            "Restore the changelog, that of a removed table too when it held the source offsets, or process the "
+            "sources again under a new group. Do not delete the group's offsets: everything would be processed again "
+            "on top of what the tables hold"
+            if mark is None
+            else "To resume from the changelog, stop all workers and delete the group's offsets "
+            "(kafka-consumer-groups.sh --delete --group ...)"
+        )
         raise Disagreement(
             f"{where}: the group's offset is {committed}, the changelog says {said}. They move in one "
             "transaction, so one of them was reset, deleted, belongs to another app, or a broker that was restarted "
-            "lost its part of a transaction. To resume from the changelog, stop all workers and delete the group's "
-            "offsets (kafka-consumer-groups.sh --delete --group ...), or set trust_group_offsets once to take "
-            "the group's word (outputs may repeat or state may miss records)."
+            f"lost its part of a transaction. {resume}. To take the group's word, start once with trust_group_offsets "
+            "(outputs may repeat or state may miss records)."
         )
     if not log.start <= offset <= log.end:
         raise Refused(

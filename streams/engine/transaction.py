@@ -97,13 +97,13 @@ class Transactions:
         self,
         outputs: Iterable[RawOutput],
         changes: Mapping[str, Changes],
-        source: TopicPartition,
+        sources: Sequence[TopicPartition],
         group: GroupMetadata,
         headers: Sequence[Header] = (),
     ) -> dict[str, int]:
         """Produce and commit everything in one transaction.
 
-        ``changes`` are the changelog records per changelog topic, at least one each, ``source`` holds the next offset.
+        ``changes`` are the changelog records per changelog topic, at least one each, ``sources`` hold next offsets.
         ``headers`` go with the last record of each changelog, so that any part of a transaction that hangs, or is
         lost, says itself which one it is of.
         Returns per changelog the offset after its last record. Raises Aborted when nothing of it
@@ -117,7 +117,7 @@ class Transactions:
             for topic, rows in changes.items():
                 self._produce_changes(topic, rows, headers, ends, errors)
             failpoint("produced")
-            self._send_offsets([source], group)
+            self._call(self._producer.send_offsets_to_transaction, list(sources), group, ATTEMPT, what="send_offsets")
             self._flush()
             failpoint("flushed")
             failpoint("before_commit")
@@ -133,11 +133,6 @@ class Transactions:
             )
             self._flush()
             self._config.failpoint("written_again")
-
-    def tell(self, sources: Sequence[TopicPartition], group: GroupMetadata) -> None:
-        """Commit nothing but the group's offsets. Raises as ``commit``."""
-        with self._transaction():
-            self._send_offsets(list(sources), group)
 
     def close(self) -> None:
         """Release the client. A fenced producer's close raises; there is nothing left to save then."""
@@ -156,9 +151,6 @@ class Transactions:
         except Aborted:
             self._abort()
             raise
-
-    def _send_offsets(self, sources: list[TopicPartition], group: GroupMetadata) -> None:
-        self._call(self._producer.send_offsets_to_transaction, sources, group, ATTEMPT, what="send_offsets")
 
     def _produce_all(self, calls: Iterable[tuple[Any, ...]]) -> None:
         """Call ``produce`` with each of ``calls``, waiting while librdkafka's queue is full."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from confluent_kafka import Message, TopicPartition
 
-from .batch import Batch, TableSpec
+from .batch import Batch, RawOutput, TableSpec
 from .buffer import Buffer
 from .changelog import SourceMark, source_key
 from .config import EngineConfig
@@ -25,7 +25,7 @@ from .errors import Aborted, Closed, Crash
 from .parts import Parts
 from .rows import Value
 from .store import Position, Store, StoreState
-from .transaction import Changes, GroupMetadata, ProducerFactory, Transactions, kafka_producer
+from .transaction import Changes, GroupMetadata, Header, ProducerFactory, Transactions, kafka_producer
 
 log = logging.getLogger(__name__)
 
@@ -152,52 +152,121 @@ class Unit:
             state = self.store.state
             if state is None:
                 raise Crash(f"unit {self.partition}: commit before restore")
-            changelogs = tuple(sorted(self.changelog_ids(state).items()))
-            mark = SourceMark(batch.topic_id, batch.next_offset, self._partitions, changelogs)
+            before = state.sources.get(batch.topic)
+            mark = self._mark(state, batch.topic, batch.next_offset, 0 if before is None else before.epoch)
             changes = self._changes(batch, mark)
-            parts = self._parts(batch, changes, state.sources.get(batch.topic))
-            outputs = frozenset(place for place in parts.counts if place[0] not in changes)
-            started = time.monotonic()
-            try:
-                ends = self._transactions.commit(
-                    batch.raw_outputs(),
-                    changes,
-                    TopicPartition(batch.topic, self.partition, batch.next_offset),
-                    self._group,
-                    (batch.position(batch.records[-1], 0).header(), parts.header()),
-                )
-            except Aborted as error:
-                if (took := time.monotonic() - started) >= SLOW_TRANSACTION:
-                    self._decided(outputs, took)
-                if self._long_answered:
-                    raise Crash(
-                        f"{error}: it may have taken back what was committed before: the next start looks"
-                    ) from error
-                raise
-            failpoint("committed")
-            written = frozenset(parts.counts)
-            if (took := time.monotonic() - started) >= SLOW_TRANSACTION:
-                self._decided(outputs | self._written, took)
-                self._answered = None
-            else:
-                if self._long_answered and not self._written <= written:
-                    self._decided(self._written)
-                self._answered = time.monotonic()
-            self._written = written
+            after = self._transact(
+                self._transactions,
+                state,
+                batch.raw_outputs(),
+                changes,
+                {batch.topic: mark},
+                self._parts(batch, changes, before),
+                (batch.position(batch.records[-1], 0).header(),),
+            )
             persisted = self.store.commit(
-                {overlay.prefix: overlay.writes for overlay in batch.overlays.values() if overlay.writes},
-                StoreState(
-                    complete_at=self._config.now(),
-                    changelogs=state.changelogs
-                    | {topic: Position(state.changelogs[topic].topic_id, end) for topic, end in ends.items()},
-                    sources=state.sources | {batch.topic: mark},
-                ),
+                {overlay.prefix: overlay.writes for overlay in batch.overlays.values() if overlay.writes}, after
             )
             self.applied[batch.topic] = batch.next_offset
             failpoint("stored")
             if persisted:
                 failpoint("persisted")
         return time.monotonic() - began
+
+    def record_start(self) -> None:
+        """Commit where the unit starts, wherever marks, group and local store do not all say so already.
+
+        What an operator has accepted holds from then on, also when nothing is left to process. Marks that lie in the
+        changelog of another table, or name other tables than there are now, are written where the next start looks;
+        a group whose offsets have expired gets them back, for tools that show lag. A source that was never processed
+        has nothing to record. After restore, before the first commit; raises Crash when it is aborted. When it dies
+        over it, the next start may find that the group's offset, which does not change, proves it, and write it again:
+        the operator has said so.
+        """
+        with self.lock:
+            if self.dead or self._transactions is None:
+                return
+            state = self.store.state
+            assert state is not None
+            marks: dict[str, SourceMark] = {}
+            for topic, offset in self.start_at.items():
+                before, committed = state.sources.get(topic), self.committed[topic]
+                if before is None and committed is None:
+                    continue
+                epoch = 0 if before is None else before.epoch + (offset < before.offset)
+                mark = self._mark(state, topic, offset, epoch)
+                if mark != before or committed is None:
+                    marks[topic] = mark
+            if not marks:
+                return
+            last = next(reversed(marks))
+            replaced = state.sources.get(last)
+            try:
+                after = self._transact(
+                    self._transactions,
+                    state,
+                    (),
+                    {self.marks_topic: {source_key(topic): mark.encode() for topic, mark in marks.items()}},
+                    marks,
+                    Parts(
+                        None if replaced is None else replaced.offset,
+                        marks[last].offset,
+                        {(self.marks_topic, self.partition): len(marks)},
+                    ),
+                )
+            except Aborted as error:
+                raise Crash(str(error)) from error
+            self.store.load((), after)
+
+    def _transact(
+        self,
+        transactions: Transactions,
+        state: StoreState,
+        outputs: Iterable[RawOutput],
+        changes: Mapping[str, Changes],
+        marks: dict[str, SourceMark],
+        parts: Parts,
+        headers: tuple[Header, ...] = (),
+    ) -> StoreState:
+        """Commit one transaction, as ``commit`` says; return the state that the local store may follow to."""
+        elsewhere = frozenset(place for place in parts.counts if place[0] not in changes)
+        started = time.monotonic()
+        try:
+            ends = transactions.commit(
+                outputs,
+                changes,
+                [TopicPartition(topic, self.partition, mark.offset) for topic, mark in marks.items()],
+                self._group,
+                (*headers, parts.header()),
+            )
+        except Aborted as error:
+            if (took := time.monotonic() - started) >= SLOW_TRANSACTION:
+                self._decided(elsewhere, took)
+            if self._long_answered:
+                raise Crash(
+                    f"{error}: it may have taken back what was committed before: the next start looks"
+                ) from error
+            raise
+        self._config.failpoint("committed")
+        written = frozenset(parts.counts)
+        if (took := time.monotonic() - started) >= SLOW_TRANSACTION:
+            self._decided(elsewhere | self._written, took)
+            self._answered = None
+        else:
+            if self._long_answered and not self._written <= written:
+                self._decided(self._written)
+            self._answered = time.monotonic()
+        self._written = written
+        return StoreState(
+            complete_at=self._config.now(),
+            changelogs=state.changelogs
+            | {topic: Position(state.changelogs[topic].topic_id, end) for topic, end in ends.items()},
+            sources=state.sources | marks,
+        )
+
+    def _mark(self, state: StoreState, topic: str, offset: int, epoch: int) -> SourceMark:
+        changelogs = tuple(sorted(self.changelog_ids(state).items()))
+        return SourceMark(self.sources[topic], offset, self._partitions, changelogs, epoch)
 
     @property
     def _long_answered(self) -> bool:
@@ -229,17 +298,6 @@ class Unit:
                 self._transactions.write_again(records)
             except Aborted as error:
                 raise Crash(str(error)) from error
-
-    def tell(self, sources: Sequence[TopicPartition]) -> None:
-        """Give the group back offsets it has none of. For tools that show lag: nobody resumes from them instead of from
-        the changelog, and where nothing is left to process no commit would bring them. Not now, when it fails."""
-        with self.lock:
-            if self.dead or self._transactions is None:
-                return
-            try:
-                self._transactions.tell(sources, self._group)
-            except Aborted as error:
-                log.info("unit %s: the group's offsets are left out: %s", self.partition, error)
 
     @property
     def step(self) -> str:

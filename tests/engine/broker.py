@@ -60,6 +60,11 @@ class Entry:
 class Log:
     entries: list[Entry] = field(default_factory=list)
     end: int = 0
+    #: How often a topic of this name was made before.
+    made: int = 0
+
+    def topic_id(self, name: str) -> str:
+        return f"id-of-{name}" + (f"-{self.made}" if self.made else "")
 
     def append(self, key: bytes | None, value: bytes | None, fate: Fate, *, marker: bool = False) -> Entry:
         entry = Entry(self.end, key, value, fate, marker)
@@ -129,6 +134,10 @@ class Broker:
 
     def log(self, topic: str) -> Log:
         return self.logs.setdefault(topic, Log())
+
+    def recreate(self, topic: str) -> None:
+        """Delete a topic and create it."""
+        self.logs[topic] = Log(made=self.log(topic).made + 1)
 
     def arm(self, *faults: Fault) -> None:
         """These are to strike, and no others."""
@@ -292,7 +301,10 @@ class ModelLogs:
         self._broker = broker
 
     def describe(self, topics: Iterable[str]) -> dict[str, TopicFacts]:
-        return {name: TopicFacts(f"id-of-{name}", 1) for name in topics}
+        return {name: TopicFacts(self._broker.log(name).topic_id(name), 1) for name in topics}
+
+    def names(self) -> list[str]:
+        return list(self._broker.logs)
 
     def settings(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         return {}
@@ -303,7 +315,7 @@ class ModelLogs:
         found = {}
         for topic, partition in partitions:
             log = self._broker.log(topic)
-            found[topic, partition] = LogRange(f"id-of-{topic}", 0, log.end, log.stable)
+            found[topic, partition] = LogRange(log.topic_id(topic), 0, log.end, log.stable)
         return found
 
     def since(self, partitions: Iterable[tuple[str, int]], timestamp: int) -> dict[tuple[str, int], int | None]:

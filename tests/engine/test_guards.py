@@ -11,10 +11,10 @@ import pytest
 
 from streams.engine import Crash, Hung, Refused
 from streams.engine.batch import BatchState
-from streams.engine.changelog import SourceMark, source_key
+from streams.engine.changelog import SourceMark, newest_marks, source_key
 from streams.engine.errors import Closed
 from streams.engine.hanging import offsets_partition, wait_decided
-from streams.engine.restore import Replay, newest_marks, split_records
+from streams.engine.restore import Replay, split_records
 from streams.engine.resume import LogRange
 from streams.engine.watchdog import Watchdog
 
@@ -98,6 +98,8 @@ def test_given_marks_of_several_changelogs_then_the_newest_counts() -> None:
     old, new = SourceMark("id", 5, 4), SourceMark("id", 9, 4)
     assert newest_marks({"t": new}, {"t": old}) == {"t": new}
     assert newest_marks({"t": old}, {"t": new, "u": old}) == {"t": new, "u": old}
+    set_back = SourceMark("id", 5, 4, epoch=1)
+    assert newest_marks({"t": new}, {"t": set_back}) == newest_marks({"t": set_back}, {"t": new}) == {"t": set_back}
 
 
 def watchdog(folder: Path, **given: Any) -> Watchdog:

@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from streams.engine import Crash, EngineConfig, Refused, mending, restore
+from streams.engine import Crash, EngineConfig, Refused, former, mending, restore
 from streams.engine import unit as unit_module
 from streams.engine.batch import Batch, TableSpec
 from streams.engine.changelog import SourceMark, source_of
@@ -117,7 +117,9 @@ class Model(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="engine-model-", dir=MEMORY))
         self.patches = pytest.MonkeyPatch()
         self.patches.setattr(restore, "Consumer", self._consumer)
-        self.patches.setattr(mending, "read_stretches", self._read)
+        self.patches.setattr(mending, "read_stretches", self._read_stretches)
+        self.patches.setattr(mending, "read", self._read)
+        self.patches.setattr(former, "read", self._read)
         if self.mutant is not None:
             type(self).mutant(self.patches)
         self.broker = Broker()
@@ -134,8 +136,11 @@ class Model(RuleBasedStateMachine):
     def _consumer(self, *_: Any, **__: Any) -> ModelConsumer:
         return ModelConsumer(self.broker)
 
-    def _read(self, _: Any, stretches: Any, *, undecided: bool = False) -> Any:
+    def _read_stretches(self, _: Any, stretches: Any, *, undecided: bool = False) -> Any:
         return self.broker.read(stretches, undecided=undecided)
+
+    def _read(self, _: Any, topic: str, partition: int, start: int, end: int, *, undecided: bool = False) -> Any:
+        return self.broker.read({(topic, partition): (start, end)}, undecided=undecided)[topic, partition]
 
     def teardown(self) -> None:
         self.broker.arm()

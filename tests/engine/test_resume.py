@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streams.engine import Refused
@@ -85,8 +87,9 @@ def test_invariant_06_given_group_and_changelog_disagree_then_refused(committed:
 
 
 def test_invariant_06_given_a_group_offset_and_an_empty_changelog_then_refused() -> None:
-    with pytest.raises(Refused, match="the changelog says nothing"):
+    with pytest.raises(Refused, match=r"the changelog says nothing.*Do not delete the group's offsets"):
         resume(40, None)
+    assert resume(40, None, trust=True) == 40
 
 
 def test_given_a_table_whose_changelog_was_recreated_then_refused_also_without_any_local_state() -> None:
@@ -118,6 +121,9 @@ def test_given_a_mark_of_before_it_named_the_changelogs_then_it_is_read() -> Non
     assert SourceMark.decode(b"id/40/4") == SourceMark("id", 40, 4)
     named = SourceMark("id", 40, 4, (("items", "i1"), ("progress", "p1")))
     assert SourceMark.decode(named.encode()) == named
+    assert SourceMark.decode(b"id/40/4/items=i1,progress=p1") == named
+    for set_back in (replace(named, epoch=3), SourceMark("id", 40, 4, epoch=1)):
+        assert SourceMark.decode(set_back.encode()) == set_back
     with pytest.raises(ValueError, match="unpack"):
         SourceMark.decode(b"id/40/4/items/i1")
 

@@ -40,7 +40,7 @@ def work(config: EngineConfig, source: str, out: str, partition: int, records: i
                     for i in range(records)
                 ]  # fmt: skip
                 try:
-                    transactions.commit(outputs, {}, TopicPartition(source, partition, batch + 1), group)
+                    transactions.commit(outputs, {}, [TopicPartition(source, partition, batch + 1)], group)
                     batch += 1
                     time.sleep(PAUSE_S)
                 except Aborted as error:

@@ -12,7 +12,8 @@ import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
 
-from streams.engine import Refused
+from streams.engine import Refused, ensure_changelogs
+from streams.engine.batch import TableSpec
 from streams.engine.logs import Logs
 from tests.kafka import delete_records
 
@@ -105,6 +106,28 @@ def test_invariant_06_given_a_reset_group_then_refused_until_told_to_trust_it(la
         worker.restore({0: 0})
     with lab.worker(trust_group_offsets=True) as worker:
         assert worker.restore({0: 0})[0].start_at == {lab.source: 0}
+    with lab.worker() as worker:
+        assert worker.restore({0: 0})[0].start_at == {lab.source: 0}
+        worker.commit(0, 0, {b"a": b"again"})
+    shutil.rmtree(lab.folder)
+    with lab.worker() as worker:
+        assert worker.restore()[0].start_at == {lab.source: 1}
+
+
+def test_given_a_first_table_that_was_removed_then_a_unit_without_a_copy_resumes_from_what_it_left(lab: Lab) -> None:
+    removed = TableSpec.of(lab.prefix, "first")
+    ensure_changelogs(lab.config(), [removed.changelog], partitions=lab.partitions)
+    lab.tables.append(removed)
+    committed_rows(lab, {b"a": b"1"})
+    lab.tables.remove(removed)
+    shutil.rmtree(lab.folder)
+    with lab.worker() as worker:
+        assert worker.restore({0: 5})[0].start_at == {lab.source: 5}
+    lab.delete(removed.changelog)
+    shutil.rmtree(lab.folder)
+    with lab.worker() as worker:
+        assert worker.restore({0: 5})[0].start_at == {lab.source: 5}
+        assert worker.rows(0) == {b"a": b"1"}
 
 
 def test_given_records_deleted_before_they_were_processed_then_refused(lab: Lab) -> None:
