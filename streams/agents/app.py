@@ -33,15 +33,23 @@ def chosen(names: Iterable[str]) -> list[Agent]:
     return [AGENTS[name] for name in wanted]
 
 
-def build(settings: Settings, agent: Agent = playback.AGENT, worker: str = "1", *, through_flood: bool = False) -> App:
+def build(
+    settings: Settings,
+    agent: Agent = playback.AGENT,
+    worker: str = "1",
+    *,
+    through_flood: bool = False,
+    trust_group_offsets: bool = False,
+) -> App:
     """An agent as an app, ready to run. Asks the registry, connects to nothing else.
 
     ``worker`` names the local state, so that two workers on one machine do not share a folder. ``through_flood``: an
-    operator has looked, and however many dead letters there are, they are written. Raises ConfigurationError when the
-    registry contradicts known ids.
+    operator has looked, and however many dead letters there are, they are written. ``trust_group_offsets``: an operator
+    has looked, and the group's offsets hold though the changelog does not confirm them. Raises ConfigurationError when
+    the registry contradicts known ids.
     """
     contract = Contract.of(settings)
-    made = config(settings, agent, worker, contract)
+    made = replace(config(settings, agent, worker, contract), trust_group_offsets=trust_group_offsets)
     if through_flood:
         made = replace(made, flood_run=THROUGH_FLOOD, flood_share=1.0, flood_window=THROUGH_FLOOD)
     app = App(made)
@@ -49,12 +57,24 @@ def build(settings: Settings, agent: Agent = playback.AGENT, worker: str = "1", 
     return app
 
 
-def run(settings: Settings, names: Iterable[str] = (), worker: str = "1", *, through_flood: bool = False) -> NoReturn:
+def run(
+    settings: Settings,
+    names: Iterable[str] = (),
+    worker: str = "1",
+    *,
+    through_flood: bool = False,
+    trust_group_offsets: bool = False,
+) -> NoReturn:
     """Work until SIGTERM, SIGINT or an error, then leave the process with the engine's exit code.
 
     Several agents share the process and its event loop; each keeps its own group, transactions and state.
     """
-    run_together([build(settings, agent, worker, through_flood=through_flood) for agent in chosen(names)])
+    run_together(
+        [
+            build(settings, agent, worker, through_flood=through_flood, trust_group_offsets=trust_group_offsets)
+            for agent in chosen(names)
+        ]
+    )
 
 
 def create_changelogs(settings: Settings) -> list[str]:

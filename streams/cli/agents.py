@@ -36,7 +36,9 @@ app = typer.Typer(
 
 
 @app.command(
-    name=RUN, epilog="Examples:  playhead agents  ·  playhead agents --worker 2  ·  playhead agents run playback"
+    name=RUN,
+    epilog="Examples:  playhead agents  ·  playhead agents --worker 2  ·  playhead agents run playback  ·  "
+    "playhead agents run playback --trust-group-offsets",
 )
 def run(
     names: list[str] = typer.Argument(None, metavar="NAME", help="Agents of this process; all by default."),
@@ -45,6 +47,13 @@ def run(
         False,
         "--through-flood",
         help="A flood of dead letters was looked at: write them, however many. Not for every day.",
+    ),
+    trust_group_offsets: bool = typer.Option(
+        False,
+        "--trust-group-offsets",
+        help="Start where the group's offsets say, though the changelog does not confirm them, and record that. Once, "
+        "after you have checked the refusal that names trust_group_offsets and, if you want another, have set the "
+        "offset: outputs may repeat, or state may miss records.",
     ),
 ) -> None:
     """Run agents until SIGTERM or Ctrl-C: reports in, decisions out, exactly once.
@@ -58,7 +67,9 @@ def run(
 
     if all(agent.bulk for agent in agents.chosen(names or [])):
         role.give_way()
-    agents.run(role.begin("agents"), names or [], worker, through_flood=through_flood)
+    agents.run(
+        role.begin("agents"), names or [], worker, through_flood=through_flood, trust_group_offsets=trust_group_offsets
+    )
 
 
 @app.command(

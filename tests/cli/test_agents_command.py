@@ -165,18 +165,21 @@ def test_given_no_table_then_those_there_are(capsys: pytest.CaptureFixture[str])
 def test_given_names_or_none_then_run_gets_them(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[tuple[list[str], str]] = []
     through: list[bool] = []
+    trusted: list[bool] = []
 
-    def run(_: object, names: list[str], worker: str, *, through_flood: bool) -> None:
+    def run(_: object, names: list[str], worker: str, *, through_flood: bool, trust_group_offsets: bool) -> None:
         ran.append((names, worker))
         through.append(through_flood)
+        trusted.append(trust_group_offsets)
 
     monkeypatch.setattr(agents, "run", run)
     monkeypatch.setattr("streams.cli.role.begin", lambda _: None)
     assert main(["agents"]) == 0
     assert main(["agents", "--worker", "2"]) == 0
-    assert main(["agents", "playback"]) == 0
+    assert main(["agents", "playback", "--trust-group-offsets"]) == 0
     assert main(["agents", "run", "playback", "--worker", "3", "--through-flood"]) == 0
     assert through == [False, False, False, True]
+    assert trusted == [False, False, True, False]
     assert ran == [([], "1"), ([], "2"), (["playback"], "1"), (["playback"], "3")]
 
 
@@ -192,6 +195,11 @@ def test_a_flood_that_was_looked_at_passes_and_another_does_not() -> None:
 
     assert [passes(usual, 99), passes(usual, 5_000)] == [True, False]
     assert [passes(through, 5_000), passes(through, agents.THROUGH_FLOOD)] == [True, False]
+
+
+def test_a_groups_offsets_are_trusted_only_by_a_start_that_is_told_so() -> None:
+    starts = [agents.build(Settings(), trust_group_offsets=told).config for told in (False, True)]
+    assert [config.trust_group_offsets for config in starts] == [False, True]
 
 
 def test_no_agent_is_named_like_a_sub_command() -> None:
