@@ -11,8 +11,10 @@ import pytest
 from streams.engine import Refused
 from streams.engine.errors import Disagreement
 from streams.engine.logs import Logs
+from streams.engine.resume import LogRange
 from streams.local import KafkaCluster
 from tests.faults.engine.brokers import NO_VERIFICATION
+from tests.integration.projections.world import eventually
 from tests.kafka import read_all
 from tests.stack import unique
 
@@ -44,11 +46,18 @@ def visible(lab: Lab) -> list[bytes | None]:
 
 
 def ends(lab: Lab) -> list[int]:
+    """Where the unit's partitions end, once all is decided: an abort is answered before its markers are written."""
     logs = Logs(lab.config())
-    found = logs.ranges(
-        [(topic, PARTITION) for topic in (lab.out, lab.table.changelog)], logs.describe([lab.out, lab.table.changelog])
-    )
-    return [log_range.end for log_range in found.values()]
+    topics = [lab.out, lab.table.changelog]
+    facts = logs.describe(topics)
+    found: list[LogRange] = []
+
+    def decided() -> bool:
+        found[:] = logs.ranges([(topic, PARTITION) for topic in topics], facts).values()
+        return all(log_range.stable >= log_range.end for log_range in found)
+
+    eventually(decided, "nothing is undecided")
+    return [log_range.end for log_range in found]
 
 
 def goes_on(lab: Lab, begins: int) -> None:
