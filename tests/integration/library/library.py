@@ -117,6 +117,13 @@ class Library:
         assert answer.status_code == 202, answer.text
         return int(answer.json()["generation"])
 
+    def is_wanted(self, generation: int) -> bool:
+        """Whether workers know that this scan was asked for."""
+        wanted = self.house.query(
+            "SELECT wanted_version FROM core.tasks WHERE kind = 'scan' AND key = %s", self.source_id
+        )
+        return wanted == [(generation,)]
+
     def scan(self, status: str = "finalized", reason: str | None = None) -> Scan:
         """A scan from its request to its end in the read model, which must be this one."""
         self.house.start_worker()

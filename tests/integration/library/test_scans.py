@@ -18,6 +18,7 @@ def test_scans_asked_for_at_once_are_one_scan_and_one_library(library: Library) 
     library.make(*(f"a/{number}.mp3" for number in range(12)))
     library.house.stop_worker()
     generations = [library.ask() for _ in range(5)]
+    library.house.wait(lambda: library.is_wanted(generations[-1]), "all of them are wanted")
     library.house.start_worker()
     library.ended(generations[-1])
     library.play()
