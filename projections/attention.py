@@ -19,7 +19,7 @@ EVERY_S: Final = 30.0
 
 _LETTERS = b"""
 SELECT d.cause_class, count(*) FROM model.dead_letters d LEFT JOIN core.dead_letter_marks m USING (letter_id)
-WHERE coalesce(m.status, 'open') = 'open' GROUP BY 1"""
+WHERE model.letter_status(m.status, m.failed_at, d.failed_at) = 'open' GROUP BY 1"""
 _STOPPED = b"SELECT consumer, 1 FROM model.breakers WHERE resumed_at IS NULL"
 _BACKUP = b"SELECT extract(epoch FROM clock_timestamp() - max(made_at))::float8 FROM core.backups"
 

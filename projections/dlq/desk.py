@@ -216,12 +216,14 @@ class Desk:
     ) -> list[str]:  # fmt: skip
         """Mark those of ``letters`` whose status is one ``of``, and audit it. Returns them."""
         rows = tx.execute(
-            b"INSERT INTO core.dead_letter_marks AS m (letter_id, status, actor, reason)"
-            b" SELECT letter_id, %(to)s, %(actor)s, %(reason)s FROM unnest(%(letters)s::text[]) AS letter_id"
-            b" WHERE %(fresh)s OR EXISTS (SELECT FROM core.dead_letter_marks k WHERE k.letter_id = letter_id.letter_id)"
-            b" ORDER BY letter_id"
+            b"INSERT INTO core.dead_letter_marks AS m (letter_id, status, actor, reason, failed_at)"
+            b" SELECT l.letter_id, %(to)s, %(actor)s, %(reason)s, d.failed_at"
+            b" FROM unnest(%(letters)s::text[]) AS l (letter_id) LEFT JOIN model.dead_letters d USING (letter_id)"
+            b" WHERE %(fresh)s OR EXISTS (SELECT FROM core.dead_letter_marks k WHERE k.letter_id = l.letter_id)"
+            b" ORDER BY l.letter_id"
             b" ON CONFLICT (letter_id) DO UPDATE SET status = excluded.status, actor = excluded.actor,"
-            b" reason = excluded.reason, marked_at = now() WHERE m.status = ANY(%(of)s)"
+            b" reason = excluded.reason, marked_at = now(), failed_at = excluded.failed_at"
+            b" WHERE model.letter_status(m.status, m.failed_at, excluded.failed_at) = ANY(%(of)s)"
             b" RETURNING letter_id",
             {
                 "to": to.value,

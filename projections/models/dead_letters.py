@@ -3,6 +3,9 @@
 Of one origin (a partition of a topic, and who gave up) the newest KEPT_OF_ONE_ORIGIN letters have a row, and of all
 those of the topic's retention: a flood fills the table no further, and pushes out nobody else's letters. What has no
 row is counted, and lies in the topic. What operators made of a letter is no part of this: core.dead_letter_marks.
+
+A letter that comes again is the same one. What was given up once more since, as a task may be, has failed later: its
+row tells of that, under the number it has.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ SELECT o.topic, o.topic_partition, o.consumer, o.letters, o.first_at, o.last_at,
 FROM model.dead_letter_origins o
 JOIN unnest(%s::text[], %s::int[], %s::text[]) AS w (topic, topic_partition, consumer)
     USING (topic, topic_partition, consumer)"""
-_KNOWN: Final = "SELECT letter_id, number FROM model.dead_letters WHERE letter_id = ANY(%s)"
+_KNOWN: Final = "SELECT letter_id, number, failed_at FROM model.dead_letters WHERE letter_id = ANY(%s)"
 _INSERT: Final = f"INSERT INTO model.dead_letters ({_COLUMNS}) VALUES ({', '.join(['%s'] * 21)})"  # noqa: S608
 _UPSERT_ORIGIN: Final = """
 INSERT INTO model.dead_letter_origins
@@ -66,7 +69,7 @@ class DeadLetterProjection(Projection[DeadLetter]):
 
     name = "dead_letters"
     topic = DEAD_LETTERS
-    version = 1
+    version = 2
     batch_records_max = BATCH_RECORDS_MAX
     tables = ("dead_letters", "dead_letter_origins")
     from_anywhere = False
@@ -87,7 +90,8 @@ class DeadLetterProjection(Projection[DeadLetter]):
 
     def fold(self, batch: Sequence[Record[DeadLetter]], tx: Connection) -> Folded:
         origins = _origins(batch, tx)
-        known = dict(tx.execute(_KNOWN.encode(), ([record.event.event_id for record in batch],)).fetchall())
+        rows = tx.execute(_KNOWN.encode(), ([record.event.event_id for record in batch],)).fetchall()
+        known: dict[str, tuple[int, int]] = {letter_id: (number, failed_at) for letter_id, number, failed_at in rows}
         fresh: list[tuple[Any, ...]] = []
         stale = 0
         touched: dict[OriginKey, tuple[Origin, int]] = {}
@@ -98,14 +102,15 @@ class DeadLetterProjection(Projection[DeadLetter]):
             if version <= origin.version:
                 stale += 1
                 continue
-            number = known.get(letter.event_id)
-            if number is not None and number > origin.letters - KEPT_OF_ONE_ORIGIN:
+            number, failed_at = known.get(letter.event_id, (0, 0))
+            is_listed = number > max(0, origin.letters - KEPT_OF_ONE_ORIGIN)
+            if is_listed and letter.failed_at <= failed_at:
                 origin = replace(origin, version=version)
             else:
-                number = origin.letters + 1
-                known[letter.event_id] = number
+                number = number if is_listed else origin.letters + 1
+                known[letter.event_id] = number, letter.failed_at
                 fresh.append(_row(record, number))
-                origin = Origin(number, origin.first_at, letter.failed_at, version)
+                origin = Origin(max(number, origin.letters), origin.first_at, letter.failed_at, version)
             origins[key] = origin
             touched[key] = origin, record.partition
         _write(fresh, touched, batch, tx)
@@ -122,7 +127,7 @@ def _write(
     for record in batch:
         newest[record.partition] = max(record.timestamp, newest.get(record.partition, 0))
     with tx.pipeline():
-        # A letter that was pushed out and is written once more would meet its own row of this batch.
+        # A letter that is written once more would meet its own row.
         tx.execute(b"DELETE FROM model.dead_letters WHERE letter_id = ANY(%s)", ([row[0] for row in fresh],))
         if fresh:
             tx.cursor().executemany(_INSERT.encode(), list({row[0]: row for row in fresh}.values()))

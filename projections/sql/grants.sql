@@ -26,8 +26,9 @@ GRANT EXECUTE ON FUNCTION model.keep_event_days(integer, integer) TO playhead_pr
 -- relay: the outbox, and how much waits for an operator, of which it may not read a word
 GRANT USAGE ON SCHEMA model, core TO playhead_relay;
 GRANT SELECT, DELETE ON model.outbox TO playhead_relay;
-GRANT SELECT (letter_id, cause_class) ON model.dead_letters TO playhead_relay;
-GRANT SELECT (letter_id, status) ON core.dead_letter_marks TO playhead_relay;
+GRANT SELECT (letter_id, cause_class, failed_at) ON model.dead_letters TO playhead_relay;
+GRANT SELECT (letter_id, status, failed_at) ON core.dead_letter_marks TO playhead_relay;
+GRANT EXECUTE ON FUNCTION model.letter_status(text, bigint, bigint) TO playhead_relay;
 GRANT SELECT (consumer, resumed_at) ON model.breakers TO playhead_relay;
 GRANT SELECT ON core.backups TO playhead_relay;
 
@@ -35,7 +36,7 @@ GRANT SELECT ON core.backups TO playhead_relay;
 GRANT USAGE ON SCHEMA api TO playhead_reader;
 GRANT SELECT ON ALL TABLES IN SCHEMA api TO playhead_reader;
 GRANT EXECUTE ON FUNCTION api.progress_of(text, text[]), api.media_after(text, text, bigint) TO playhead_reader;
-GRANT EXECUTE ON FUNCTION api.seen_items(text[]) TO playhead_reader;
+GRANT EXECUTE ON FUNCTION api.seen_items(text[]), model.letter_status(text, bigint, bigint) TO playhead_reader;
 
 -- tasks: the projector says what is wanted, the worker what becomes of it, under leases that only it can take
 GRANT USAGE ON SCHEMA core TO playhead_projector;
@@ -75,6 +76,7 @@ GRANT SELECT, INSERT, UPDATE ON core.dead_letter_marks TO playhead_projector;
 GRANT SELECT, INSERT ON core.dlq_audit TO playhead_projector;
 GRANT USAGE ON SCHEMA api TO playhead_projector;
 GRANT SELECT ON api.dead_letters TO playhead_projector;
+GRANT EXECUTE ON FUNCTION model.letter_status(text, bigint, bigint) TO playhead_projector;
 
 -- forgetting: the projector drops what the log says of these; the door refuses their older reports and lists who they are
 GRANT SELECT, INSERT ON model.forgotten_users TO playhead_projector;

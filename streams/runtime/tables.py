@@ -299,6 +299,7 @@ dead_letter_marks = Table(
         comment="redrives after which it could not be processed either",
     ),
     Column("last_error", Text, nullable=True),
+    Column("failed_at", BigInteger, nullable=True, comment="when the letter had failed last, then, epoch ms"),
 )
 
 dlq_audit = Table(

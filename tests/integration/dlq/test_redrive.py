@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import secrets
 import signal
+from dataclasses import replace
 
 import pytest
 
+from projections.attention import Attention
 from schemas.placement import playback_key, playback_partition
 from schemas.topics import PLAYBACK_DECIDED
+from streams.runtime import metrics
 from tests.integration.dlq.office import Office, letter_named, report
 
 pytestmark = [pytest.mark.services, pytest.mark.long]
@@ -77,6 +80,37 @@ def test_a_task_that_was_given_up_is_due_again_and_no_other(office: Office) -> N
     assert list(outcome.done.values()) == ["due again"]
     rows = office.world.query("SELECT key, dead_at IS NULL, attempts FROM core.tasks ORDER BY key")
     assert rows == [("a", True, 0), ("b", False, 8), ("c", False, 8)]
+
+
+def test_a_task_that_is_given_up_again_after_its_redrive_is_an_open_letter_again(office: Office) -> None:
+    counting = Attention()
+
+    def counted() -> float | None:
+        with office.world.connect("relay") as connection:
+            counting.look(connection)
+        return metrics.REGISTRY.get_sample_value("playhead_dead_letters_open", {"cause": "rejected"})
+
+    first = office.letter(9, consumer="work.forward.home", topic=PLAYBACK_DECIDED, key=b"u:m", value=None)
+    again = replace(first, failed_at=first.failed_at + 1, error_text="nor this time", attempts=7)
+    office.write([first])
+    office.list_all()
+    assert counted() == 1
+    assert len(office.redrive().done) == 1
+    assert counted() == 0
+    office.write([first])
+    office.list_all()
+    assert (set(office.statuses().values()), counted()) == ({"redriven"}, 0), "it was written once more, that is all"
+
+    office.write([again, first])
+    office.list_all()
+    [letter] = office.letters()
+    assert (letter.status, letter.error_text, letter.attempts) == ("open", "nor this time", 7)
+    assert counted() == 1
+    with office.desk() as desk:
+        assert desk.unlisted() == 0
+    assert len(office.redrive().done) == 1
+    assert office.redrive().done == {}
+    assert (set(office.statuses().values()), counted()) == ({"redriven"}, 0)
 
 
 def test_who_lists_letters_for_the_first_time_begins_where_the_topic_does(office: Office) -> None:
