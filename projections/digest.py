@@ -1,8 +1,8 @@
 """Digests of what projections write: equal when the rows are, whatever the order they were written in.
 
 Only what follows from the log counts: wall-clock columns, minted ids, expiry, and what others than projections write
-stand outside. Of each table there is one digest for each range of its keys (by hash), so that two models that differ
-are read row by row only where they do.
+stand outside; and where the log's records expire, what counts from its first record on. Of each table there is one
+digest for each range of its keys (by hash), so that two models that differ are read row by row only where they do.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ TABLES: Final[dict[str, Part]] = {
     "source_state": Part(),
     "collections": Part(),
     "collection_items": Part(),
-    "dead_letters": Part(),
-    "dead_letter_origins": Part(),
+    "dead_letters": Part(without=frozenset({"number"})),
+    "dead_letter_origins": Part(without=frozenset({"letters", "first_at"})),
     # What doors computed themselves and no library has told of is of no log.
     "media_aliases": Part(
         "core",
@@ -71,6 +71,18 @@ EXPIRING: Final[Mapping[str, str]] = {"processed_events": "logged_day"}
 RANGES: Final = 256
 SHOWN_MAX: Final = 20
 """Differing keys told of each table; all are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """What has not expired. ``since``: the day from which on rows of EXPIRING count; ``begins``: of each partition the
+    first offset there is, where rows of older records do not count. None: all do."""
+
+    since: date | None = None
+    begins: Mapping[int, int] | None = None
+
+
+EVERYTHING: Final = Lasting()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,30 +124,30 @@ def digests(tx: Connection, schema: str = "model", tables: Collection[str] | Non
     """The digest of each table, as ``tx`` sees it: those of the read models in ``schema``, others where they are.
     ``tx`` must be able to read both."""
     return {
-        table: _whole(_ranges(tx, schema if part.schema == MODEL else part.schema, table, None))
+        table: _whole(_ranges(tx, schema if part.schema == MODEL else part.schema, table, EVERYTHING))
         for table, part in TABLES.items()
         if tables is None or table in tables
     }
 
 
 def compare(
-    tx: Connection, first: str, second: str, tables: Collection[str], *, since: date | None = None
+    tx: Connection, first: str, second: str, tables: Collection[str], lasting: Lasting = EVERYTHING
 ) -> list[Compared]:
     """The read models of two schemas against each other, as ``tx`` sees them: at one moment when it is REPEATABLE READ.
 
-    ``since``: rows of tables that expire count from this day on. What a difference means is by its direction: where the
-    second was folded anew, ``extra`` rows are those that the first has lost.
+    What a difference means is by its direction: where the second was folded anew, ``extra`` rows are those that the
+    first has lost.
     """
-    return [_compare(tx, first, second, table, since) for table in TABLES if table in tables]
+    return [_compare(tx, first, second, table, lasting) for table in TABLES if table in tables]
 
 
-def _compare(tx: Connection, first: str, second: str, table: str, since: date | None) -> Compared:
-    ours, theirs = _ranges(tx, first, table, since), _ranges(tx, second, table, since)
+def _compare(tx: Connection, first: str, second: str, table: str, lasting: Lasting) -> Compared:
+    ours, theirs = _ranges(tx, first, table, lasting), _ranges(tx, second, table, lasting)
     nothing = Digest(0, 0)
     differ = [one for one in range(RANGES) if ours.get(one, nothing) != theirs.get(one, nothing)]
     if not differ:
         return Compared(table, _whole(ours), _whole(theirs))
-    count, shown = _differing(tx, first, second, table, differ, since)
+    count, shown = _differing(tx, first, second, table, differ, lasting)
     return Compared(table, _whole(ours), _whole(theirs), len(differ), count, shown)
 
 
@@ -143,15 +155,15 @@ def _whole(ranges: Mapping[int, Digest]) -> Digest:
     return Digest(sum(one.rows for one in ranges.values()), sum(one.total for one in ranges.values()))
 
 
-def _ranges(tx: Connection, schema: str, table: str, since: date | None) -> dict[int, Digest]:
+def _ranges(tx: Connection, schema: str, table: str, lasting: Lasting) -> dict[int, Digest]:
     query = sql.SQL("SELECT {}, count(*), sum({}) FROM {} AS t WHERE {} GROUP BY 1").format(
-        _range(tx, schema, table), _hash(tx, schema, table), sql.Identifier(schema, table), _counts(table, since)
+        _range(tx, schema, table), _hash(tx, schema, table), sql.Identifier(schema, table), _counts(table, lasting)
     )
     return {int(row[0]): Digest(int(row[1]), int(row[2])) for row in tx.execute(query).fetchall()}
 
 
 def _differing(
-    tx: Connection, first: str, second: str, table: str, ranges: Sequence[int], since: date | None
+    tx: Connection, first: str, second: str, table: str, ranges: Sequence[int], lasting: Lasting
 ) -> tuple[int, list[Difference]]:
     """How many rows of these ranges differ, and the first of them."""
     keys = _key(tx, first, table)
@@ -162,7 +174,7 @@ def _differing(
             names,
             _hash(tx, first, table),
             sql.Identifier(schema, table),
-            _counts(table, since),
+            _counts(table, lasting),
             _range(tx, first, table),
             sql.Literal(list(ranges)),
         )
@@ -188,12 +200,15 @@ def _difference(
     return Difference(table, key, "differs", values)
 
 
-def _counts(table: str, since: date | None) -> sql.Composable:
+def _counts(table: str, lasting: Lasting) -> sql.Composable:
     """Which rows (as ``t``) do."""
-    where = sql.SQL(TABLES[table].where)
-    if since is None or table not in EXPIRING:
-        return where
-    return sql.SQL("{} AND {} >= {}").format(where, sql.Identifier(EXPIRING[table]), sql.Literal(since))
+    where: list[sql.Composable] = [sql.SQL(TABLES[table].where)]
+    if lasting.since is not None and table in EXPIRING:
+        where.append(sql.SQL("{} >= {}").format(sql.Identifier(EXPIRING[table]), sql.Literal(lasting.since)))
+    if lasting.begins is not None:
+        begins = [lasting.begins[partition] for partition in sorted(lasting.begins)]
+        where.append(sql.SQL("t.version >= ({}::bigint[])[t.partition + 1]").format(sql.Literal(begins)))
+    return sql.SQL(" AND ").join(where)
 
 
 def _hash(tx: Connection, schema: str, table: str) -> sql.Composed:

@@ -23,6 +23,7 @@ from projections.database import Writer
 from projections.decoding import Decoder
 from projections.log_guard import LogGuard
 from projections.offsets import Offsets, Position
+from projections.rebuild import starts
 from projections.rebuild.aimed import aim_of, cursor_of
 from projections.rebuild.reading import LogReader
 from streams.runtime import logs
@@ -129,6 +130,10 @@ class Folding(Generic[E]):
             return False
         self._pass(ends)
         return True
+
+    def begins(self) -> dict[int, int] | None:
+        """Of each partition the first record there is now; None when none of the topic's ever expires."""
+        return starts.first_there_are(self._projection.topic, self.positions, self._reader)
 
     def close(self) -> None:
         self._sender.shutdown()

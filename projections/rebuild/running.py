@@ -149,9 +149,8 @@ class Rebuild:
             snapshot.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             with self._met():
                 snapshot.execute("SELECT FROM model.offsets LIMIT 1")
-            return digest.compare(
-                snapshot, tables.LIVE, self._schema, self._projection.tables, since=_events_since(datetime.now(UTC))
-            )
+            lasting = digest.Lasting(_events_since(datetime.now(UTC)), self._folding.begins())
+            return digest.compare(snapshot, tables.LIVE, self._schema, self._projection.tables, lasting)
 
     def switch(self, tries: int = 1) -> Switched:
         """Make the rebuilt tables the live ones; the former live ones are kept in schema model_old.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias, assert_never
@@ -71,9 +71,7 @@ def begin_at(start: Start, topic: Topic, live: Mapping[int, Position], reader: L
     such a topic the first record is the first there is."""
     match start:
         case Beginning():
-            wanted: Mapping[int, int | None] = dict.fromkeys(live, 0)
-            if topic.retention_ms != FOREVER_MS:
-                wanted = {partition: first for partition, (first, _) in reader.extents(live).items()}
+            wanted: Mapping[int, int | None] = first_there_are(topic, live, reader) or dict.fromkeys(live, 0)
         case FromOffset():
             wanted = dict.fromkeys(live, start.offset)
         case FromTime():
@@ -88,6 +86,13 @@ def begin_at(start: Start, topic: Topic, live: Mapping[int, Position], reader: L
             partition, None, None, position.log_epoch, end if offset is None else min(offset, end)
         )
     return begin
+
+
+def first_there_are(topic: Topic, partitions: Iterable[int], reader: LogReader) -> dict[int, int] | None:
+    """Of a topic whose records expire the first offset of each partition; None: they do not."""
+    if topic.retention_ms == FOREVER_MS:
+        return None
+    return {partition: first for partition, (first, _) in reader.extents(partitions).items()}
 
 
 def seed(tx: Connection, schema: str, projection: Projection[Any], begin: Mapping[int, Position]) -> int:
