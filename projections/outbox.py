@@ -47,7 +47,7 @@ def write(tx: Connection, invalidations: Sequence[Invalidation]) -> None:
 def void(tx: Connection, reason: str, correlation_id: str) -> int:
     """Rows changed and their versions do not tell: raise the model epoch, which every version begins with, and say that
     all copies are void. The model epoch from then on."""
-    row = tx.execute("UPDATE model.epoch SET model_epoch = model_epoch + 1 RETURNING model_epoch").fetchone()
+    row = tx.execute("SELECT model.raise_epoch()").fetchone()
     assert row is not None
     write(tx, [Invalidation(WHOLE_MODEL, 1, 0, 0, correlation_id, correlation_id, "playhead", reason)])
     return int(row[0])

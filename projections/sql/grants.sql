@@ -19,9 +19,9 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON
     model.offsets, model.breakers, model.playback_progress, model.user_versions, model.progress_history,
     model.plays, model.listening_time, model.processed_events
     TO playhead_projector;
-GRANT SELECT, UPDATE (model_epoch) ON model.epoch TO playhead_projector;
+GRANT SELECT ON model.epoch TO playhead_projector;
 GRANT INSERT ON model.outbox TO playhead_projector;
-GRANT EXECUTE ON FUNCTION model.keep_event_days(integer, integer) TO playhead_projector;
+GRANT EXECUTE ON FUNCTION model.keep_event_days(integer, integer), model.raise_epoch() TO playhead_projector;
 
 -- relay: the outbox, and how much waits for an operator, of which it may not read a word
 GRANT USAGE ON SCHEMA model, core TO playhead_relay;

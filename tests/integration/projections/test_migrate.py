@@ -120,6 +120,7 @@ ALLOWED: dict[Role, tuple[str, ...]] = {
         "DELETE FROM model.media_items",
         "UPDATE core.media_aliases SET media_id = 'm'",
         "SELECT model.keep_event_days(1, 30)",
+        "SELECT model.raise_epoch()",
         "CREATE TEMPORARY TABLE stage (x int)",
     ),
     "relay": (
@@ -173,7 +174,7 @@ DENIED: dict[Role, tuple[str, ...]] = {
         "SELECT * FROM core.tokens",
         "SELECT * FROM core.source_accounts",
         "DELETE FROM model.outbox",
-        "UPDATE model.epoch SET restored_at = now()",
+        "UPDATE model.epoch SET model_epoch = 2",
         "DROP TABLE model.plays",
         "CREATE TABLE public.x (a int)",
     ),
