@@ -20,6 +20,7 @@ from streams.engine.group import Group
 from streams.engine.unit import Unit
 
 from .broker import Broker, Fate, Fault, Killed, ModelConsumer, ModelLogs, ModelProducer
+from .copies import copy_state
 from .fakes import GROUP, Owner, config
 
 SOURCE, OUT = "source", "out"
@@ -65,7 +66,7 @@ class World:
                 yield unit
             finally:
                 if killed or fault is not None:
-                    shutil.copytree(self.folder, self.kept, ignore=shutil.ignore_patterns("LOCK"))
+                    copy_state(self.folder, self.kept)
                 unit.close(0)
                 if self.kept.exists():
                     shutil.rmtree(self.folder)

@@ -39,6 +39,7 @@ from streams.engine.transaction import Transactions
 from streams.engine.unit import Unit
 
 from .broker import Broker, Fate, Fault, Killed, ModelConsumer, ModelLogs, ModelProducer
+from .copies import copy_state
 from .fakes import GROUP, Owner, config
 
 SOURCE, OUT = "source", "out"
@@ -176,7 +177,7 @@ class Model(RuleBasedStateMachine):
             shutil.rmtree(folder, ignore_errors=True)
         elif state == "older" and self.copies:
             shutil.rmtree(folder, ignore_errors=True)
-            _copy(self.copies[0], folder)
+            copy_state(self.copies[0], folder)
         made = config(
             folder, operation_timeout=0.0, failpoint=self.broker.failpoint, cache_bytes=4000,
             flush_interval=3600.0 if lagging else 0.0, transaction_timeout=0.01, hanging_timeout=0.02,
@@ -296,7 +297,7 @@ class Model(RuleBasedStateMachine):
         before = self.state_dirs[number]
         self.state_dirs[number] = after
         if before.exists():
-            _copy(before, after)
+            copy_state(before, after)
             self._copied(number, restored=worker.position >= 0)
 
     def _copied(self, number: int, *, restored: bool) -> None:
@@ -307,7 +308,7 @@ class Model(RuleBasedStateMachine):
                 self._check_disk(folder)
             if len(self.copies) < 2:
                 self.made += 1
-                self.copies.append(_copy(folder, self.folder / f"copy-{self.made}"))
+                self.copies.append(copy_state(folder, self.folder / f"copy-{self.made}"))
 
     # What must hold.
 
@@ -373,23 +374,6 @@ class Model(RuleBasedStateMachine):
                 at = look.reach.sources.get(SOURCE, 0)
         assert at <= self.processed
         assert found == self.tables[at]
-
-
-def _copy(folder: Path, to: Path) -> Path:
-    """Copy a state directory as of one moment: when RocksDB tidied up meanwhile, all is copied anew."""
-    while True:
-        try:
-            before = _sizes(folder)
-            shutil.copytree(folder, to, ignore=shutil.ignore_patterns("LOCK"))
-            if _sizes(folder) == before:
-                return to
-        except (shutil.Error, FileNotFoundError):
-            pass
-        shutil.rmtree(to)
-
-
-def _sizes(folder: Path) -> dict[Path, int]:
-    return {path: path.stat().st_size for path in folder.rglob("*") if path.is_file() and path.name != "LOG"}
 
 
 QUICK = settings(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from streams.engine.changelog import SourceMark
 from streams.engine.rows import TableRows
 from streams.engine.store import Store, StoreState
 
+from .copies import copy_state
 from .fakes import Rows
 
 PREFIX = b"t\0"
@@ -66,8 +66,7 @@ def test_invariant_02_given_any_use_then_rows_are_the_last_commits_and_a_crash_l
 
 def contents(path: Path, copy: Path) -> tuple[int, dict[bytes, bytes]]:
     """The commit a directory stands for and its rows, read in a copy as it is on disk at this moment."""
-    shutil.copytree(path, copy, ignore=shutil.ignore_patterns("LOCK"))
-    store = Store(copy)
+    store = Store(copy_state(path, copy))
     assert store.state is not None
     rows = {key.removeprefix(PREFIX): value for key, value in store.scan(PREFIX)}
     store.close()
