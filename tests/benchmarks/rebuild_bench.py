@@ -10,6 +10,7 @@ is counted of the rebuild is from the first record to all of them in tables with
 from __future__ import annotations
 
 import argparse
+import contextlib
 import cProfile
 import json
 import os
@@ -186,8 +187,12 @@ def server_cpu_s(world: World) -> float:
     [(pid,)] = world.query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'")
     postmaster = psutil.Process(pid).parent()
     assert postmaster is not None
-    times = [one.cpu_times() for one in postmaster.children()]
-    return float(sum(one.user + one.system for one in times))
+    spent = 0.0
+    for one in postmaster.children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # it ended meanwhile
+            times = one.cpu_times()
+            spent += times.user + times.system
+    return spent
 
 
 def set_to_end(world: World) -> None:
