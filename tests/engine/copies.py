@@ -16,7 +16,7 @@ def copy_state(folder: Path, to: Path) -> Path:
                 return to
         except (shutil.Error, FileNotFoundError):
             pass
-        shutil.rmtree(to)
+        shutil.rmtree(to, ignore_errors=True)
 
 
 def _sizes(folder: Path) -> dict[Path, int]:
