@@ -73,8 +73,9 @@ class Stamp:
 
 
 _FIRST: Final = Stamp(0, 0, -1)
-_EVERY_LOG: Final = 2**31  # beyond all log epochs of a model
 """Older than anything there is."""
+_EVERY_LOG: Final = 2**31
+"""Beyond all log epochs of a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,12 +208,12 @@ class Cache:
                 return
             # Nothing to keep, and nobody is to wait for it.
             deps, token = [(key, _FIRST)], ""
-        # Of a model that is live no more nothing is shown, whoever hears of the next one first.
-        deps = [*deps, (WHOLE_MODEL, Stamp(deps[0][1].model_epoch, _EVERY_LOG, 0))]
         value = json.dumps(answer.document) if token else ""
         if len(deps) > DEPS_MAX or len(value) > VALUE_BYTES_MAX:
             token = value = ""
-        read_at = json.dumps([[name, str(stamp)] for name, stamp in deps])
+        # Of a model that is live no more nothing is shown, whoever hears of the next one first.
+        model = WHOLE_MODEL, Stamp(deps[0][1].model_epoch, _EVERY_LOG, 0)
+        read_at = json.dumps([[name, str(stamp)] for name, stamp in (*deps, model)])
         said = (key, variant, token, generation, read_at, value, scripts.ENTRY_TTL_S, *_flat(answer.shows))
         done = await self._call(self._offer, *said)
         if done is None:

@@ -11,6 +11,7 @@ import pytest
 from valkey import Valkey
 
 from streams.local.valkey import ValkeyServer
+from streams.runtime import cache as runtime
 from streams.runtime import cache_scripts as scripts
 from streams.runtime.cache import Answer, Cache, Stamp
 from streams.runtime.clock import FakeClock
@@ -78,6 +79,14 @@ async def read(shelf: Shelf, version: int, other: int = 0, *, fresh: bool = Fals
 
 def shown(shelf: Shelf, version: int, other: int = 0, *, fresh: bool = False, variant: str = "") -> int:
     return asyncio.run(read(shelf, version, other, fresh=fresh, variant=variant))
+
+
+@pytest.mark.parametrize(("most", "seen"), [(2, [1, 1]), (1, [1, 2])])
+def test_as_many_dependencies_as_may_be_are_kept_and_no_more(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, most: int, seen: list[int]
+) -> None:
+    monkeypatch.setattr(runtime, "DEPS_MAX", most)
+    assert [shown(shelf, 1), shown(shelf, 2)] == seen
 
 
 def test_what_was_read_is_shown_until_a_floor_rises_above_it(shelf: Shelf) -> None:
