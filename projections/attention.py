@@ -40,8 +40,7 @@ class Attention:
         self._looked_at = time.monotonic()
         self._show(metrics.DEAD_LETTERS_OPEN, dict(tx.execute(_LETTERS).fetchall()))
         self._show(metrics.BREAKERS_OPEN, dict(tx.execute(_STOPPED).fetchall()))
-        made = tx.execute(_BACKUP).fetchone()
-        age_s = made[0] if made else None
+        age_s = backup_age_s(tx)
         metrics.BACKUP_AGE_SECONDS.set(math.inf if age_s is None else max(0.0, age_s))
 
     def _show(self, gauge: Gauge, counts: Mapping[str, int]) -> None:
@@ -49,3 +48,10 @@ class Attention:
         shown.update(counts)
         for label in shown:
             gauge.labels(label).set(counts.get(label, 0))
+
+
+def backup_age_s(tx: Connection) -> float | None:
+    """How long ago the newest backup was made; None: there is none."""
+    row = tx.execute(_BACKUP).fetchone()
+    assert row is not None
+    return None if row[0] is None else float(row[0])

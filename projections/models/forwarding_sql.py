@@ -77,9 +77,12 @@ WHERE w.source_id = r.source_id AND w.user_ref = r.user_ref AND w.media_id = r.m
 """
 
 _OF_OLDER_LOG = "coalesce((t.payload ->> 'logged_at')::bigint, 0) > r.logged_at"
-_TOLD = f"((t.log_epoch, t.wanted_version) >= (r.log_epoch, r.version) OR {_OF_OLDER_LOG})"
-# What was reported before core became a backup's is folded again from the backup on, and may have been told then.
-PLAYS = f"""
+
+
+def _plays(told: str) -> str:
+    """Plays to tell, but for those of which their task ``t`` says ``told``. What was reported before core became a
+    backup's is folded again from the backup on, and may have been told then."""
+    return f"""
 INSERT INTO core.forward_plays (source_id, user_ref, media_id, log_epoch, version, played_at, tried)
 SELECT r.source_id, r.user_ref, r.media_id, r.log_epoch, r.version, r.played_at,
     coalesce(r.logged_at < extract(epoch FROM e.restored_at) * 1000, false)
@@ -87,13 +90,15 @@ FROM jsonb_to_recordset(%(rows)s::jsonb) AS r (source_id text, user_ref text, me
     version bigint, played_at bigint, logged_at bigint)
 CROSS JOIN model.epoch e
 WHERE NOT EXISTS (
-    SELECT FROM core.tasks t WHERE t.kind = 'forward' AND t.key = r.user_ref || ':' || r.media_id
-      AND {_TOLD})
+    SELECT FROM core.tasks t WHERE t.kind = 'forward' AND t.key = r.user_ref || ':' || r.media_id AND {told})
 ORDER BY r.source_id, r.user_ref, r.media_id, r.log_epoch, r.version
 ON CONFLICT DO NOTHING
 """
+
+
+PLAYS = _plays(f"((t.log_epoch, t.wanted_version) >= (r.log_epoch, r.version) OR {_OF_OLDER_LOG})")
 # Of a decision whose turn was missed: later ones are no sign that it was told.
-PLAYS_LATE = PLAYS.replace(_TOLD, f"t.log_epoch < r.log_epoch AND {_OF_OLDER_LOG}")
+PLAYS_LATE = _plays(f"t.log_epoch < r.log_epoch AND {_OF_OLDER_LOG}")
 # Who is at the task now has not read what was added, and would call all of it done: such a task is left alone.
 DUE_LATE = """
 UPDATE core.tasks t SET done_version = least(t.done_version, t.wanted_version - 1), requested_at = now(), attempts = 0,

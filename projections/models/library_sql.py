@@ -112,16 +112,19 @@ def _replace(columns: Mapping[str, str], *keys: str, but: str = "") -> str:
     return ", ".join(f"{name} = excluded.{name}" for name in names)
 
 
-_NEWER: Final = "(excluded.log_epoch, excluded.version) > (row.log_epoch, row.version)"
+def _newer(new: str) -> str:
+    return f"({new}.log_epoch, {new}.version) > (row.log_epoch, row.version)"
 
 
 def _newest_version(new: str) -> str:
     """That of a row that every record changes, also one that is folded late."""
-    newer = f"({new}.log_epoch, {new}.version) > (row.log_epoch, row.version)"
     return (
         f"partition = {new}.partition, log_epoch = greatest(row.log_epoch, {new}.log_epoch),"
-        f" version = CASE WHEN {newer} THEN {new}.version ELSE row.version END"
+        f" version = CASE WHEN {_newer(new)} THEN {new}.version ELSE row.version END"
     )
+
+
+_NEWER: Final = _newer("excluded")
 
 
 UPSERT_ITEMS: Final = f"""

@@ -86,6 +86,12 @@ class World:
             batch.send(OUT, b"%d" % entry.offset, entry.key, 0, record=message)
             unit.commit(batch)
 
+    def live(self, tables: Sequence[TableSpec], records: int) -> None:
+        """One life in which so many new records come, and are all processed."""
+        self.feed(records)
+        with self.life(tables) as unit:
+            self.process(unit, tables, records)
+
     def lose_disk(self) -> None:
         shutil.rmtree(self.folder)
 
@@ -188,9 +194,7 @@ def test_given_a_rewind_of_which_the_record_is_taken_back_then_it_is_written_aga
 
 
 def test_given_a_recreated_changelog_that_was_trusted_then_the_next_start_needs_no_trust(world: World) -> None:
-    world.feed(3)
-    with world.life(BOTH) as unit:
-        world.process(unit, BOTH, 3)
+    world.live(BOTH, 3)
     world.broker.recreate(LAST.changelog)
     with pytest.raises(Refused, match=r"'last'.*recreated"), world.life(BOTH):
         pass
@@ -244,9 +248,7 @@ def test_given_a_build_with_other_tables_and_back_then_every_record_is_processed
 
 
 def test_given_a_table_removed_and_nothing_to_process_then_its_changelog_may_be_deleted(world: World) -> None:
-    world.feed(3)
-    with world.life(BOTH) as unit:
-        world.process(unit, BOTH, 3)
+    world.live(BOTH, 3)
     world.lose_disk()
     with world.life([LAST]) as unit:
         assert unit.start_at == {SOURCE: 3}
@@ -257,9 +259,7 @@ def test_given_a_table_removed_and_nothing_to_process_then_its_changelog_may_be_
 
 
 def test_given_a_table_removed_with_its_changelog_then_refused_and_no_way_out_begins_anew(world: World) -> None:
-    world.feed(3)
-    with world.life(BOTH) as unit:
-        world.process(unit, BOTH, 3)
+    world.live(BOTH, 3)
     world.lose_disk()
     del world.broker.logs[COUNTS.changelog]
     with pytest.raises(Disagreement, match=r"a removed table.*Do not delete the group's offsets"), world.life([LAST]):
@@ -276,9 +276,7 @@ def test_given_the_changelog_of_another_group_with_a_longer_name_then_its_marks_
 
 
 def test_given_a_source_that_was_recreated_then_marks_left_in_a_removed_table_say_nothing_of_it(world: World) -> None:
-    world.feed(3)
-    with world.life([COUNTS]) as unit:
-        world.process(unit, [COUNTS], 3)
+    world.live([COUNTS], 3)
     world.lose_disk()
     world.broker.recreate(SOURCE)
     world.broker.group.clear()
@@ -305,9 +303,7 @@ def test_given_a_unit_that_has_started_with_other_tables_then_the_end_of_its_cha
     world: World,
 ) -> None:
     """So a start looks no further back for what its last transaction may have lost."""
-    world.feed(3)
-    with world.life(BOTH) as unit:
-        world.process(unit, BOTH, 3)
+    world.live(BOTH, 3)
     with world.life([LAST]):
         pass
     newest = world.broker.log(LAST.changelog).committed()[-1]

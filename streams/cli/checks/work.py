@@ -9,6 +9,7 @@ import psycopg
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from projections.attention import backup_age_s
 from projections.entry import PROJECTIONS
 from projections.log_guard import LogGuard
 from schemas.placement import PARTITIONS
@@ -168,9 +169,7 @@ def forgotten(settings: Settings) -> Iterator[Finding]:
 
 def backups(settings: Settings) -> Iterator[Finding]:
     with connected(settings) as connection:
-        (age,) = _one(
-            connection, "SELECT extract(epoch FROM clock_timestamp() - max(made_at))::float8 FROM core.backups"
-        )
+        age = backup_age_s(connection)
     if age is None:
         yield warn(
             "backup", "none was ever made: names, tokens and sources are nowhere else", "run 'playhead backup FILE'"

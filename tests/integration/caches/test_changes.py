@@ -7,7 +7,7 @@ import pytest
 from projections.api import change_hub
 from schemas.events import WHOLE_MODEL
 from tests.integration.caches.kitchen import Kitchen
-from tests.integration.caches.serving import ANA, BO, CYD, Ear, serving
+from tests.integration.caches.serving import ANA, BO, CYD, Ear, Served, serving
 from tests.integration.projections.world import eventually
 
 pytestmark = [pytest.mark.services, pytest.mark.xdist_group("caches"), pytest.mark.long]
@@ -57,39 +57,31 @@ def test_a_person_hears_of_that_person_only_a_source_of_its_people(kitchen: Kitc
 
 def test_who_connects_again_hears_what_was_missed(kitchen: Kitchen, monkeypatch: pytest.MonkeyPatch) -> None:
     with kitchen.relaying(), serving(kitchen) as served:
-        ear = served.listen("ana")
-        kitchen.decide(ANA, FILM, 1_000)
-        first = ear.next()
-        assert first is not None
-        ear.leave()
+        first = _hears_one_and_leaves(kitchen, served)
         missed = {kitchen.decide(ANA, FILM, position) for position in (2_000, 3_000)}
         eventually(lambda: kitchen.outbox_rows() == 0, "all is published")
         newest = max(missed)
-        again = served.listen("ana", first.id)
+        again = served.listen("ana", first)
         _hears(again, newest)
     # Another process, which has not heard of it and keeps nothing back: it reads the log itself.
     monkeypatch.setattr(change_hub, "BACK", 0)
     with serving(kitchen) as served:
-        _hears(served.listen("ana", first.id), newest)
+        _hears(served.listen("ana", first), newest)
 
 
 def test_who_connects_again_after_another_model_went_live_begins_anew(
     kitchen: Kitchen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with kitchen.relaying(), serving(kitchen) as served:
-        ear = served.listen("ana")
-        kitchen.decide(ANA, FILM, 1_000)
-        first = ear.next()
-        assert first is not None
-        ear.leave()
+        first = _hears_one_and_leaves(kitchen, served)
         kitchen.invalidate(WHOLE_MODEL, 2)
         kitchen.decide(ANA, FILM, 2_000)
         eventually(lambda: kitchen.outbox_rows() == 0, "all is published")
-        _begins_anew(served.listen("ana", first.id))
+        _begins_anew(served.listen("ana", first))
     # Another process, which keeps nothing back: it reads the log itself.
     monkeypatch.setattr(change_hub, "BACK", 0)
     with serving(kitchen) as served:
-        _begins_anew(served.listen("ana", first.id))
+        _begins_anew(served.listen("ana", first))
 
 
 def test_who_was_away_too_long_or_elsewhere_begins_anew(kitchen: Kitchen, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,6 +137,16 @@ def _begins_anew(ear: Ear) -> None:
     event = ear.next()
     assert event is not None
     assert (event.kind, event.data) == ("reset", {"reason": "another model is live"})
+
+
+def _hears_one_and_leaves(kitchen: Kitchen, served: Served) -> str:
+    """Ana, who hears of one decision; the id she is to come again with."""
+    ear = served.listen("ana")
+    kitchen.decide(ANA, FILM, 1_000)
+    first = ear.next()
+    assert first is not None
+    ear.leave()
+    return first.id
 
 
 def _hears(ear: Ear, version: int) -> None:
