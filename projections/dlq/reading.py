@@ -10,6 +10,7 @@ from typing import Final, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from streams.runtime.errors import Unavailable
+from streams.runtime.kafka import ASKING
 from streams.runtime.settings import KafkaSettings
 
 PATIENCE_S: Final = 15.0
@@ -31,6 +32,7 @@ class Places:
         self._consumer = Consumer(
             {
                 **kafka.client(),
+                **ASKING,
                 "group.id": "playhead-dlq",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from projections.decoding import place
 from schemas.topics import Topic
 from streams.runtime.errors import ConfigurationError, Unavailable
+from streams.runtime.kafka import ASKING
 from streams.runtime.settings import KafkaSettings
 
 WAIT_S: Final = 0.25
@@ -30,6 +31,7 @@ class LogReader:
         self._consumer = Consumer(
             {
                 **kafka.client(),
+                **ASKING,
                 "group.id": f"rebuild.{topic.name}",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,

@@ -51,7 +51,9 @@ _DENIED = frozenset(
 
 # Of a client that asks partition leaders: it is to look again who they are. To an admin client that knows an older
 # leader epoch ListOffsets fails with FENCED_LEADER_EPOCH until its metadata are due, five minutes by default
-# (librdkafka issue 4620; seen here after every time a broker was frozen or killed).
+# (librdkafka issue 4620; seen here after every time a broker was frozen or killed). And who looked while a broker that
+# came back was still fenced keeps "no leader" for as long as metadata may age, 15 minutes by default: nobody refreshes
+# topics that are only asked about, and a consumer's question ends in _UNKNOWN_PARTITION each time. With this, 6 s.
 ASKING: Final[Mapping[str, Any]] = {"topic.metadata.refresh.interval.ms": 2_000}
 
 T = TypeVar("T")

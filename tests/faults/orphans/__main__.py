@@ -54,6 +54,7 @@ from streams.engine.topics import Needed
 from streams.local import Cache, KafkaCluster, LocalStackError, cache_directory
 from streams.local.java import java_executable
 from streams.local.manifest import load as manifest
+from streams.runtime.kafka import ASKING
 from tests import kafka
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -98,7 +99,7 @@ class Prey:
         self._classes = folder
         self._asker = Consumer(
             {"bootstrap.servers": cluster.bootstrap, "group.id": self.group, "isolation.level": "read_uncommitted",
-             "log_level": 0}
+             "log_level": 0, **ASKING}
         )  # fmt: skip
         self._process: subprocess.Popen[bytes] | None = None
         self._seen: list[set[int]] = [set() for _ in range(PARTITIONS)]

@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from streams.engine import EngineConfig, ensure_changelogs
+from streams.runtime.kafka import ASKING
 from tests import kafka
 from tests.faults.engine.evidence import Intervention, Topics
 from tests.faults.engine.verdict import judge
@@ -65,7 +66,7 @@ class Cluster:
         """Asks for the group's offsets without ever joining it. Offsets of open transactions do not make it wait."""
         return Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": self.group, "isolation.level": "read_uncommitted",
-             "log_level": 0}
+             "log_level": 0, **ASKING}
         )  # fmt: skip
 
     def ask_anew(self) -> None:
