@@ -7,7 +7,7 @@ ARG PYTHON_IMAGE=python:3.11.14-slim-trixie
 FROM ${PYTHON_IMAGE} AS build
 WORKDIR /src
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 UV_NO_CACHE=1 UV_LINK_MODE=copy
-# For the compiled codecs; the image itself has no compiler.
+# For the compiled codecs and the engine's hot path; the image itself has no compiler.
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 COPY locks/build.txt locks/image.txt locks/
 RUN python -m venv /tools && /tools/bin/python -m pip install --require-hashes -r locks/build.txt \
@@ -20,7 +20,9 @@ COPY projections projections
 RUN /tools/bin/python -m hatchling build --target wheel --directory /dist \
  && /tools/bin/uv pip install --python /opt/playhead/bin/python --compile-bytecode --no-deps --offline /dist/*.whl \
  && cd / && PYTHONPATH="$(/tools/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
-    /opt/playhead/bin/python -m schemas.codec.build --required schemas.codec.events streams.agents.state.plan streams.agents.aliases.plan streams.agents.forgotten.plan streams.agents.library_state.plan
+    /opt/playhead/bin/python -m schemas.codec.build --required schemas.codec.events streams.agents.state.plan streams.agents.aliases.plan streams.agents.forgotten.plan streams.agents.library_state.plan \
+ && PYTHONPATH="$(/tools/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+    /opt/playhead/bin/python -m streams.engine.build --required
 
 FROM ${PYTHON_IMAGE}
 LABEL org.opencontainers.image.title="playhead" org.opencontainers.image.licenses="Apache-2.0"

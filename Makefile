@@ -6,8 +6,11 @@ BIN := .venv/bin
 UV := $(BIN)/uv
 INSTALL := $(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 SYNC := $(UV) pip sync --quiet --python $(BIN)/python --require-hashes locks/build.txt
-# Codecs are compiled where a compiler is; else one line says that the slower one is used. With CI set that is an error.
+# Codecs and the engine's hot path are compiled where a compiler is; else one line says that slower ones are used. With CI
+# set that is an error.
 CODECS := $(BIN)/python -m schemas.codec.build schemas.codec.events streams.agents.state.plan streams.agents.aliases.plan streams.agents.forgotten.plan streams.agents.library_state.plan
+NATIVE := $(BIN)/python -m streams.engine.build
+NATIVE_SOURCES := $(wildcard streams/engine/*.py)
 CODEC_SOURCES := $(wildcard schemas/*.py schemas/avro/* schemas/codec/*.py* streams/domain/state.py $(addprefix streams/agents/state/*.,py avsc) $(addprefix streams/agents/aliases/*.,py avsc) $(addprefix streams/agents/forgotten/*.,py avsc) streams/domain/library/rows.py $(addprefix streams/agents/library_state/*.,py avsc))
 
 .DEFAULT_GOAL := help
@@ -60,6 +63,7 @@ clean: ## Remove caches and the installed environment; data stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
 	find schemas streams projections tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	find schemas streams -name '_compiled_*' -type f -delete
+	find streams -name '_native_*' -type d -prune -exec rm -rf {} +
 
 lock: .venv/.base ## Resolve the dependencies of pyproject.toml into locks/ again (UPGRADE=1: to newer versions)
 	$(UV) pip compile pyproject.toml --extra local --group dev $(if $(UPGRADE),--upgrade) $(LOCK) -o locks/dev.txt
@@ -79,17 +83,19 @@ LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-header 
 	@touch $@
 
 # What tests need includes what running needs: once that is there, only that is kept up to date.
-.venv/.run: .venv/.base locks/run.txt pyproject.toml $(CODEC_SOURCES)
+.venv/.run: .venv/.base locks/run.txt pyproject.toml $(CODEC_SOURCES) $(NATIVE_SOURCES)
 	@echo "Installing dependencies ..."
 	@if [ -e .venv/.dev ]; then $(SYNC) locks/dev.txt; else $(SYNC) locks/run.txt; fi
 	@$(INSTALL)
 	@$(CODECS)
+	@$(NATIVE)
 	@if [ -e .venv/.dev ]; then touch .venv/.dev; fi
 	@touch $@
 
-.venv/.dev: .venv/.base locks/dev.txt pyproject.toml $(CODEC_SOURCES)
+.venv/.dev: .venv/.base locks/dev.txt pyproject.toml $(CODEC_SOURCES) $(NATIVE_SOURCES)
 	@echo "Installing dependencies ..."
 	@$(SYNC) locks/dev.txt
 	@$(INSTALL)
 	@$(CODECS)
+	@$(NATIVE)
 	@touch .venv/.run $@

@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from . import native as native  # first: it decides which of the modules below are compiled
 from .batch import Batch
 from .config import EngineConfig
 from .errors import (

@@ -7,6 +7,7 @@ the next batch; then the unit commits them together, or drops them and delivers 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -86,8 +87,8 @@ class Batch:
     """
 
     __slots__ = (
-        "_config", "_counts", "_guarded", "_guarding", "_header_head", "_index", "_journal", "_mark", "_offset",
-        "_rows",
+        "_config", "_counts", "_guarded", "_guarding", "_header_head", "_index", "_journal", "_mark", "_newest",
+        "_next", "_offset", "_rows",
         "attempt", "dead", "guarded", "last_dead", "outputs", "overlays", "owner", "partition", "records",
         "since", "state", "topic", "topic_id",
     )  # fmt: skip
@@ -127,7 +128,11 @@ class Batch:
         self._guarding = False
         self._mark = self._index = 0
         self._offset: int | None = None
-        self._counts: dict[int, int] = {}
+        # The newest record with outputs, or looked at for them, and how many it has. Of all records only once an agent
+        # goes back to an earlier one: it costs more than the rest of sending.
+        self._newest = -1
+        self._next = 0
+        self._counts: dict[int, int] | None = None
         self._header_head = f"{topic}/{topic_id}/{partition}/"
 
     def __len__(self) -> int:
@@ -184,7 +189,7 @@ class Batch:
         self._journal.clear()
         self.guarded += 1
         self._mark = len(self.outputs)
-        self._index = self._counts.get(offset, 0)
+        self._index = self._count(offset)
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
         record, self._guarded = self._guarded, None
@@ -220,8 +225,8 @@ class Batch:
             raise RuntimeError(
                 "send() needs the record it is caused by: use guard(), iterate the batch or pass record="
             )
-        index = self._counts.get(offset, 0)
-        self._counts[offset] = index + 1
+        index = self._count(offset)
+        self._note(offset, index + 1)
         self.outputs.append(
             (
                 topic,
@@ -234,6 +239,20 @@ class Batch:
             )
         )
         return index
+
+    def places(self) -> dict[tuple[str, int], int]:
+        """How many outputs go to each topic and partition; ANY_PARTITION where the producer chooses."""
+        found: dict[tuple[str, int], int] = {}
+        topic, partition, run = "", ANY_PARTITION, 0
+        for output in self.outputs:
+            # Most follow one of the same place, and a run is cheaper to count than its members.
+            if output[3] != partition or output[0] != topic:
+                found[topic, partition] = found.get((topic, partition), 0) + run
+                topic, partition, run = output[0], output[3], 0
+            run += 1
+        found[topic, partition] = found.get((topic, partition), 0) + run
+        found.pop(("", ANY_PARTITION), None)
+        return found
 
     def raw_outputs(self) -> Iterator[RawOutput]:
         """Yield what to produce. Headers are made only now: what waits for its commit has left the processor's caches
@@ -255,6 +274,24 @@ class Batch:
             )
         return overlay
 
+    def _count(self, offset: int) -> int:
+        """How many outputs the record at ``offset`` has."""
+        if self._counts is None:
+            if offset > self._newest:
+                self._newest, self._next = offset, 0
+            if offset == self._newest:
+                return self._next
+            self._counts = dict(Counter(output[4] for output in self.outputs))
+        return self._counts.get(offset, 0)
+
+    def _note(self, offset: int, outputs: int) -> None:
+        """The record at ``offset`` has so many, from now on."""
+        if self._counts is None and offset == self._newest:
+            self._next = outputs
+        elif self._count(offset) != outputs:
+            assert self._counts is not None
+            self._counts[offset] = outputs
+
     def _bury(self, record: Message, error: Exception) -> None:
         """Undo the guarded record and put its dead letter into the transaction."""
         port = self._config.dead_letter
@@ -265,7 +302,7 @@ class Batch:
             ) from error
         del self.outputs[self._mark :]
         undo(self._journal)
-        self._counts[_offset(record)] = self._index
+        self._note(_offset(record), self._index)
         self.dead.append(self.guarded - 1)
         self.last_dead = f"{self.at}: {error!r}"
         letter: Output = port.make(record, error, self.attempt, self.position(record, self._index))

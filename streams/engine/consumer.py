@@ -25,6 +25,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from .arrivals import by_place
 from .backpressure import is_full, should_pause
 from .config import EngineConfig
 from .errors import Crash, Disagreement, Refused
@@ -217,22 +218,11 @@ class Poller:
 
     def _sort(self, messages: list[Message]) -> None:
         """Put fetched records into the buffers of their units."""
-        found: dict[tuple[str, int], list[Message]] = {}
-        topic: str | None = None
-        partition: int | None = None
-        run: list[Message] = []
-        for message in messages:
+        found, errors = by_place(messages)
+        for message in errors:
             error = message.error()
-            if error is not None:
-                self._judge(error, f"{message.topic()}[{message.partition()}]")
-                continue
-            # A fetch brings many records of one partition after each other.
-            if message.partition() != partition or message.topic() != topic:
-                topic, partition = message.topic(), message.partition()
-                assert topic is not None
-                assert partition is not None
-                run = found.setdefault((topic, partition), [])
-            run.append(message)
+            assert error is not None
+            self._judge(error, f"{message.topic()}[{message.partition()}]")
         self._begun.update(found)
         for (topic, partition), records in found.items():
             unit = self._group.units.get(partition)

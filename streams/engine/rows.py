@@ -126,7 +126,7 @@ class TableRows:
         dirty, prefix = self._dirty, self.prefix
         self._young.update(dirty)  # before they leave the other place: a reader may look at this moment
         self._dirty = {}
-        return ((prefix + key, dirty[key]) for key in sorted(dirty))
+        return _stored(prefix, dirty)
 
     def grow_old(self) -> None:
         """Forget what was not used since the last time. Nothing may be dirty."""
@@ -142,3 +142,8 @@ class TableRows:
         cut = len(self.prefix)
         for stored, value in self._disk.scan(self.prefix + prefix, None if after is None else self.prefix + after):
             yield stored[cut:], value
+
+
+def _stored(prefix: bytes, rows: Mapping[bytes, Value]) -> Iterator[tuple[bytes, Value]]:
+    for key in sorted(rows):
+        yield prefix + key, rows[key]

@@ -9,10 +9,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from operator import itemgetter
 from pathlib import Path
 
 from confluent_kafka import Message, TopicPartition
@@ -36,8 +34,6 @@ SLOW_TRANSACTION = 2.0
 #: Returns when everything in the given partitions of outputs, and in what the unit of this number always writes, is
 #: decided; a partition of -1 stands for all. Raises Refused when something hangs, Closed when told to give up.
 WaitDecided = Callable[[int, AbstractSet[tuple[str, int]], Callable[[], bool]], None]
-
-_PLACE = itemgetter(0, 3)
 
 
 class Unit:
@@ -325,8 +321,7 @@ class Unit:
         return changes
 
     def _parts(self, batch: Batch, changes: Mapping[str, Changes], mark: SourceMark | None) -> Parts:
-        counts: dict[tuple[str, int], int] = dict(Counter(map(_PLACE, batch.outputs)))
-        counts |= {(topic, self.partition): len(rows) for topic, rows in changes.items()}
+        counts = batch.places() | {(topic, self.partition): len(rows) for topic, rows in changes.items()}
         first = batch.records[0].offset()
         assert first is not None
         return Parts(None if mark is None else mark.offset, first, counts)

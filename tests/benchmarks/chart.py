@@ -12,7 +12,7 @@ from .report import NAMES
 WIDTH, LABEL, RIGHT, BAR, GAP, TOP = 720, 170, 100, 15, 16, 58
 INK, QUIET = "#57606a", "#8c959f"
 OURS, OURS_CPU, PEER, PEER_CPU = "#0969da", "#54aeff", "#8c959f", "#c4cbd2"
-ORDER = ("engine", "kafka_streams", "quix", "stock")
+ORDER = ("engine", "kafka_streams", "quix_lent", "quix", "stock")
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,7 @@ def _throughput(bootstrap: str, options: argparse.Namespace, say: Callable[[str]
         keys=0,
         rounds=options.rounds or (1 if quick else 3),
         stock_records=10_000 if quick else 100_000,
+        quix_records=50_000 if quick else 800_000,
         kafka_streams_threads=tuple(options.threads),
         peers=options.peers,
         engine=(("max_batch", options.batch),) if options.batch else (),

@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 NAMES = {
-    "engine": "this engine", "kafka_streams": "Kafka Streams EOS v2", "quix": "Quix Streams", "stock": "stock Faust",
-    "raw": "raw confluent-kafka", "agent": "playback agent, full rules", "decide": "playback rules alone",
+    "engine": "this engine", "kafka_streams": "Kafka Streams EOS v2", "quix": "Quix Streams",
+    "quix_lent": "Quix Streams, our codec", "stock": "stock Faust", "raw": "raw confluent-kafka",
+    "agent": "playback agent, full rules", "decide": "playback rules alone",
 }  # fmt: skip
 
 

@@ -26,9 +26,9 @@ class Quix:
 
     python: Path
 
-    def run(self, settings: Settings) -> Row:
-        """One run on a group and a state directory of its own."""
-        command = [str(self.python), "-m", "tests.benchmarks.quix.worker", json.dumps(settings)]
+    def run(self, settings: Settings, *, lent: bool) -> Row:
+        """One run on a group and a state directory of its own. ``lent``: with our compiled codec instead of its own."""
+        command = [str(self.python), "-m", "tests.benchmarks.quix.worker", json.dumps({**settings, "lent": lent})]
         try:
             return measure(command, environment={"PYTHONPATH": str(REPOSITORY)})
         except NoFigures as error:
