@@ -300,9 +300,10 @@ class Batch:
                 f"{self.at} cannot be processed ({error!r}), and there is nowhere "
                 "to put it: set EngineConfig.dead_letter, or have the agent decide what such a record means"
             ) from error
+        for output in self.outputs[self._mark :]:
+            self._note(output[4], self._count(output[4]) - 1)
         del self.outputs[self._mark :]
         undo(self._journal)
-        self._note(_offset(record), self._index)
         self.dead.append(self.guarded - 1)
         self.last_dead = f"{self.at}: {error!r}"
         letter: Output = port.make(record, error, self.attempt, self.position(record, self._index))

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Message
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streams.engine import PermanentError, Refused, SourcePosition
 from streams.engine.batch import ANY_PARTITION, Prefetch, TableSpec
@@ -25,6 +28,38 @@ def test_given_outputs_then_each_carries_position_and_index_of_its_cause(tmp_pat
     assert [*batch.raw_outputs()][1][-1][0] == ("h", b"x")
     assert batch.outputs[0][3] == ANY_PARTITION
     assert seen == [5, 9]
+
+
+RECORDS = 4
+#: What an agent does with a batch: which record it guards, what it sends there (cause, topic, partition), and whether
+#: the record is given up then.
+STEPS = st.lists(
+    st.tuples(
+        st.integers(0, RECORDS - 1),
+        st.lists(st.tuples(st.integers(0, RECORDS - 1), st.sampled_from("ab"), st.sampled_from([None, 0, 1]))),
+        st.booleans(),
+    )
+)
+
+
+@given(steps=STEPS)
+def test_given_records_taken_up_in_any_order_then_outputs_of_each_are_numbered_without_gap_and_counted_by_place(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, list[tuple[int, str, int | None]], bool]]
+) -> None:
+    settings = config(tmp_path_factory.getbasetemp(), dead_letter=Letters())
+    batch = make_batch(settings, [record(n) for n in range(RECORDS)])
+    for guarded, sends, fails in steps:
+        with batch.guard(batch.records[guarded]):
+            for cause, topic, partition in sends:
+                before = sum(output[4] == cause for output in batch.outputs)
+                assert batch.send(topic, b"x", partition=partition, record=batch.records[cause]) == before
+            if fails:
+                raise PermanentError("bad")
+    numbers: dict[int, list[int]] = {}
+    for output in batch.outputs:
+        numbers.setdefault(output[4], []).append(output[5])
+    assert all(found == [*range(len(found))] for found in numbers.values())
+    assert batch.places() == Counter((output[0], output[3]) for output in batch.outputs)
 
 
 def test_given_no_cause_then_send_is_refused(tmp_path: Path) -> None:

@@ -70,7 +70,9 @@ def test_given_a_word_that_is_neither_then_it_is_refused(copy: Path) -> None:
 
 
 def test_given_a_source_that_can_not_be_compiled_then_sources_run_and_only_who_requires_more_fails(copy: Path) -> None:
-    (copy / "streams" / "engine" / "arrivals.py").write_text("def by_place(messages: object) -> int:\n    return undefined\n")
+    (copy / "streams" / "engine" / "arrivals.py").write_text(
+        "def by_place(messages: object) -> int:\n    return undefined\n"
+    )
     assert run(copy, "-m", "streams.engine.build").returncode in (0, 1)  # CI in the environment makes it 1
     required = run(copy, "-m", "streams.engine.build", "--required")
     assert required.returncode == 1
