@@ -19,10 +19,9 @@ COPY streams streams
 COPY projections projections
 RUN /tools/bin/python -m hatchling build --target wheel --directory /dist \
  && /tools/bin/uv pip install --python /opt/playhead/bin/python --compile-bytecode --no-deps --offline /dist/*.whl \
- && cd / && PYTHONPATH="$(/tools/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
-    /opt/playhead/bin/python -m schemas.codec.build --required schemas.codec.events streams.agents.state.plan streams.agents.aliases.plan streams.agents.forgotten.plan streams.agents.library_state.plan \
- && PYTHONPATH="$(/tools/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
-    /opt/playhead/bin/python -m streams.engine.build --required
+ && cd / && export PYTHONPATH="$(/tools/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+ && /opt/playhead/bin/python -m schemas.codec.build --required schemas.codec.events streams.agents.state.plan streams.agents.aliases.plan streams.agents.forgotten.plan streams.agents.library_state.plan \
+ && /opt/playhead/bin/python -m streams.engine.build --required
 
 FROM ${PYTHON_IMAGE}
 LABEL org.opencontainers.image.title="playhead" org.opencontainers.image.licenses="Apache-2.0"

@@ -87,7 +87,7 @@ class Batch:
     """
 
     __slots__ = (
-        "_config", "_counts", "_guarded", "_guarding", "_header_head", "_index", "_journal", "_mark", "_newest",
+        "_config", "_counts", "_guarded", "_guarding", "_header_head", "_journal", "_mark", "_newest",
         "_next", "_offset", "_rows",
         "attempt", "dead", "guarded", "last_dead", "outputs", "overlays", "owner", "partition", "records",
         "since", "state", "topic", "topic_id",
@@ -122,11 +122,11 @@ class Batch:
         self.last_dead = ""
         self._config = config
         self._rows = rows
-        # What is guarded, and what there was before: how many outputs, and outputs of this record.
+        # What is guarded, and how many outputs there were before.
         self._journal: list[Undo] = []
         self._guarded: Message | None = None
         self._guarding = False
-        self._mark = self._index = 0
+        self._mark = 0
         self._offset: int | None = None
         # The newest record with outputs, or looked at for them, and how many it has. Of all records only once an agent
         # goes back to an earlier one: it costs more than the rest of sending.
@@ -189,7 +189,6 @@ class Batch:
         self._journal.clear()
         self.guarded += 1
         self._mark = len(self.outputs)
-        self._index = self._count(offset)
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
         record, self._guarded = self._guarded, None
@@ -225,8 +224,7 @@ class Batch:
             raise RuntimeError(
                 "send() needs the record it is caused by: use guard(), iterate the batch or pass record="
             )
-        index = self._count(offset)
-        self._note(offset, index + 1)
+        index = self._counted(offset, 1)
         self.outputs.append(
             (
                 topic,
@@ -274,23 +272,19 @@ class Batch:
             )
         return overlay
 
-    def _count(self, offset: int) -> int:
-        """How many outputs the record at ``offset`` has."""
+    def _counted(self, offset: int, more: int) -> int:
+        """How many outputs the record at ``offset`` has; ``more`` from now on."""
         if self._counts is None:
             if offset > self._newest:
                 self._newest, self._next = offset, 0
             if offset == self._newest:
-                return self._next
+                before = self._next
+                self._next += more
+                return before
             self._counts = dict(Counter(output[4] for output in self.outputs))
-        return self._counts.get(offset, 0)
-
-    def _note(self, offset: int, outputs: int) -> None:
-        """The record at ``offset`` has so many, from now on."""
-        if self._counts is None and offset == self._newest:
-            self._next = outputs
-        elif self._count(offset) != outputs:
-            assert self._counts is not None
-            self._counts[offset] = outputs
+        before = self._counts.get(offset, 0)
+        self._counts[offset] = before + more
+        return before
 
     def _bury(self, record: Message, error: Exception) -> None:
         """Undo the guarded record and put its dead letter into the transaction."""
@@ -301,12 +295,13 @@ class Batch:
                 "to put it: set EngineConfig.dead_letter, or have the agent decide what such a record means"
             ) from error
         for output in self.outputs[self._mark :]:
-            self._note(output[4], self._count(output[4]) - 1)
+            self._counted(output[4], -1)
         del self.outputs[self._mark :]
         undo(self._journal)
         self.dead.append(self.guarded - 1)
         self.last_dead = f"{self.at}: {error!r}"
-        letter: Output = port.make(record, error, self.attempt, self.position(record, self._index))
+        position = self.position(record, self._counted(_offset(record), 0))
+        letter: Output = port.make(record, error, self.attempt, position)
         self.send(letter.topic, letter.value, letter.key, letter.partition, letter.headers)
 
 

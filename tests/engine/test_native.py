@@ -31,7 +31,7 @@ def copy(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *command: str, wanted: str = "") -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, native.VARIABLE: wanted, "PYTHONPATH": str(folder)}
+    environment = {**os.environ, native.VARIABLE: wanted, "PYTHONPATH": str(folder), "CI": ""}
     return subprocess.run(
         [sys.executable, *command], cwd=folder, env=environment, check=False, capture_output=True, text=True
     )
@@ -73,7 +73,9 @@ def test_given_a_source_that_can_not_be_compiled_then_sources_run_and_only_who_r
     (copy / "streams" / "engine" / "arrivals.py").write_text(
         "def by_place(messages: object) -> int:\n    return undefined\n"
     )
-    assert run(copy, "-m", "streams.engine.build").returncode in (0, 1)  # CI in the environment makes it 1
+    tried = run(copy, "-m", "streams.engine.build")
+    assert tried.returncode == 0
+    assert "sources run" in tried.stderr
     required = run(copy, "-m", "streams.engine.build", "--required")
     assert required.returncode == 1
     assert "undefined" in required.stderr
@@ -83,7 +85,6 @@ def test_given_a_source_that_can_not_be_compiled_then_sources_run_and_only_who_r
 def test_the_rules_of_batches_and_rows_hold_for_the_sources_too() -> None:
     """This process has the compiled ones."""
     root = native.PACKAGE.parents[1]
-    tests = [f"tests/engine/test_{name}.py" for name in ("batch", "overlay", "rows", "table")]
-    there = [test for test in tests if (root / test).exists()]
-    done = run(root, "-m", "pytest", "-q", "-p", "no:cacheprovider", *there, wanted="no")
+    tests = [f"tests/engine/test_{name}.py" for name in ("batch", "overlay", "rows")]
+    done = run(root, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, wanted="no")
     assert done.returncode == 0, done.stdout

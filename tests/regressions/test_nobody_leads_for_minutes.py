@@ -53,7 +53,7 @@ def asked_while_it_comes_back(make: Callable[[], Ask], thaw: Callable[[], None])
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for _ in range(AT_ONCE):
             pool.submit(go_on, time.monotonic() + MAKING_S)
-        time.sleep(0.05)
+        time.sleep(0.05)  # the first ones wait for an answer already
         thaw()
     return asks
 
